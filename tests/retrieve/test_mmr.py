@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookfar.retrieve.answer.mmr import reorder_by_novelty
+from lookfar.retrieve.answer.similarity import reorder_by_novelty
 from retrieve.passage_maker import passage
 
 NEAR = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]], dtype=np.float32)

@@ -9,7 +9,7 @@ import pytest
 
 from lookfar.common.target import Target
 from lookfar.library import Library
-from lookfar.retrieve.locate.moved import find_moved
+from lookfar.retrieve.locate.sections import find_moved
 from lookfar.retrieve.locate.target import check_citation
 from lookfar.text.parse.markdown import parse
 

@@ -10,8 +10,7 @@ import pytest
 from lookfar import Library
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound, NotIndexed
 from lookfar.model import RelatedEntry
-from lookfar.retrieve.neighbours.related import KINDS
-from lookfar.retrieve.neighbours.relations import classify_link
+from lookfar.retrieve.neighbours.related import KINDS, classify_link
 
 Write = Callable[..., None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import re
 import shlex
@@ -14,9 +15,10 @@ from types import ModuleType
 import pytest
 from click.testing import CliRunner
 
-from lookfar import config, errors
+from lookfar import config, errors, model
 from lookfar.config.foreign.systems import SYSTEMS
 from lookfar.serve.cli.main import cli
+from lookfar.serve.show import json_shapes
 from lookfar.serve.toolsets import ALL, NAMES
 
 ROOT = Path(__file__).parent.parent.parent
@@ -98,13 +100,27 @@ def test_the_error_tree_is_drawn_in_full() -> None:
         assert cls is errors.LookfarError or cls.code in errors.__doc__
 
 
+RESULTS = (
+    *(model.Alike, model.Contribution, model.Hit, model.Incomplete, model.Listed, model.Listing),
+    *(model.MatchedLine, model.FileMatches, model.Matches, model.Reading, model.Span),
+    *(model.RelatedEntry, model.Related, model.Ruling, model.WhyNot),
+    *(model.Counts, model.Failure, model.IndexReport, model.Receipts, model.Status),
+    *(model.VectorPass, model.Watching, model.Damage, model.Salvaged, model.Verified),
+    *(model.GenerationDiff, model.GenerationInfo, model.UndoStep),
+    *(model.EditedDocument, model.LinkChange, model.Violation),
+)
+"""The dataclasses whose fields become keys of the JSON."""
+
+
 def test_every_key_of_the_json_is_documented() -> None:
     page = text_of("json.md")
     source = (ROOT / "src" / "lookfar" / "serve" / "show" / "json_shapes.py").read_text(
         encoding="utf-8"
     )
-    keys = set(re.findall(r'^ +"(\w+)": ', source, re.M)) | {"reason", "detail", "uris"}
-    keys -= {"error"}
+    keys = set(re.findall(r'"(\w+)": ', source))
+    for result in RESULTS:
+        keys |= {field.name for field in dataclasses.fields(result)}
+    keys -= {"error", "number", *json_shapes.INLINED, *json_shapes.NOT_IN_HITS}
     assert not [key for key in sorted(keys) if f"`{key}`" not in page]
 
 

@@ -18,7 +18,7 @@ from lookfar.model import Comment, Document
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.ranking import Candidate, Source
-from lookfar.retrieve.retrievers.short_texts import score_words
+from lookfar.retrieve.retrievers.programs import score_words
 from lookfar.retrieve.search import collect_candidates, make_stages, rank
 from lookfar.text.parse.comments import find_comments
 

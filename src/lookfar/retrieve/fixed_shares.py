@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.common.utf16 import count_units
@@ -100,10 +101,7 @@ def _join_passages(ranking: Ranking, best: Sequence[int], gap: int) -> list[Pass
                 runs.append([at])
             previous = place
     passages = [join_chunks(ranking, run) for run in runs]
-    return sorted(
-        passages,
-        key=lambda passage: (-passage.score, passage.place.uri, passage.start, passage.source),
-    )
+    return sorted(passages, key=attrgetter("rank_key"))
 
 
 def _are_one_section(earlier: Place, later: Place) -> bool:

@@ -25,8 +25,12 @@ from lookfar.retrieve.retrievers.candidates import (
 )
 from lookfar.retrieve.retrievers.verbatim import boost_verbatim
 from lookfar.retrieve.stages import code, factors
-from lookfar.retrieve.stages.boost import boost_names, boost_path, weigh_commits
-from lookfar.retrieve.stages.definitions_first import put_definitions_first
+from lookfar.retrieve.stages.boost import (
+    boost_names,
+    boost_path,
+    put_definitions_first,
+    weigh_commits,
+)
 from lookfar.retrieve.stages.fuse import (
     Weigh,
     fuse_by_rank,

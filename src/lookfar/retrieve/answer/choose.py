@@ -36,8 +36,7 @@ def choose_passages(
     if settings.dedup_exact:
         passages = fold_equal(passages)
     if settings.dedup_semantic or settings.mmr:
-        from lookfar.retrieve.answer.mmr import POOL, reorder_by_novelty
-        from lookfar.retrieve.answer.similarity import compute_cosines
+        from lookfar.retrieve.answer.similarity import POOL, compute_cosines, reorder_by_novelty
     if settings.dedup_semantic:
         passages = fold_near(
             passages, compute_cosines(passages, sources), settings.semantic_threshold

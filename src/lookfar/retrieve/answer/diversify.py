@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from lookfar.model import Contribution, Likeness
 from lookfar.ports import Place
@@ -44,6 +45,11 @@ class Passage:
     steps: tuple[Contribution, ...] = ()
     """Changes of its score after the ranking, and notes on its duplicates."""
 
+    @property
+    def rank_key(self) -> tuple[float, str, int, int]:
+        """Sorts passages, best first; ties go by URI, start and collection."""
+        return (-self.score, self.place.uri, self.start, self.source)
+
     def with_score(self, stage: str, score: float, note: str) -> Passage:
         """Return the passage with another score, and a note why."""
         step = Contribution(stage, round(score - self.score, 6), note)
@@ -55,8 +61,8 @@ def make_passages(
 ) -> list[Passage]:
     """Return the passages that may be in the answer, best first.
 
-    With a gap below 0, each is one chunk. None of several chunks is longer than ``max_chars``,
-    where its excerpt would be cut off.
+    With a ``merge_gap`` below 0, each passage is one chunk. A passage of several chunks is never
+    longer than ``max_chars``, where its excerpt would be cut off.
     """
     groups: dict[tuple[int, int], list[int]] = defaultdict(list)
     # The pool does not depend on ``top_k``, so that asking for one hit, for ten or for the next ten
@@ -78,10 +84,7 @@ def make_passages(
     for group in groups.values():
         passages = _merge_neighbours(ranking, group, merge_gap, max_chars)
         merged += passages[: _passage_limit(ranking, group, per_document)]
-    merged.sort(
-        key=lambda passage: (-passage.score, passage.place.uri, passage.start, passage.source)
-    )
-    return merged
+    return sorted(merged, key=attrgetter("rank_key"))
 
 
 def _passage_limit(ranking: Ranking, group: Sequence[int], per_document: int) -> int | None:
@@ -113,7 +116,7 @@ def _merge_neighbours(
 
 
 def _trim_to_best(ranking: Ranking, run: Sequence[int], max_chars: int) -> Sequence[int]:
-    """Return the best chunk of a run with the better of its neighbours, up to ``max_chars``."""
+    """Cut a run that is longer than ``max_chars`` to the chunks around its best one."""
     places = [ranking.candidates[at].place for at in run]
     if max(place.end for place in places) - places[0].start <= max_chars:
         return run
@@ -132,27 +135,8 @@ def _trim_to_best(ranking: Ranking, run: Sequence[int], max_chars: int) -> Seque
             return run[first : last + 1]
 
 
-def _make_passage(ranking: Ranking, at: int) -> Passage:
-    """Return a single chunk as a passage."""
-    candidate = ranking.candidates[at]
-    place = candidate.place
-    return Passage(
-        best=at,
-        score=ranking.scores[at],
-        place=place,
-        source=candidate.source,
-        start=place.start,
-        end=place.end,
-        start_line=place.start_line,
-        end_line=place.end_line,
-        texts=((0, place.sha),),
-    )
-
-
 def join_chunks(ranking: Ranking, run: Sequence[int]) -> Passage:
     """Return consecutive chunks as one passage with the score of the best."""
-    if len(run) == 1:
-        return _make_passage(ranking, run[0])
     candidates = [ranking.candidates[at] for at in run]
     best = max(run, key=lambda at: ranking.scores[at])
     first = candidates[0].place

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, display_path
 from lookfar.retrieve.answer.focus import FocusQuery, find_best_sentences
-from lookfar.retrieve.locate.moved import find_moved
-from lookfar.retrieve.locate.sections import find_innermost
+from lookfar.retrieve.locate.sections import find_innermost, find_moved
 
 if TYPE_CHECKING:
     from lookfar.model import Likeness, Section

@@ -6,6 +6,7 @@ Without the model the order stays as it is, and the answer has a note.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from lookfar.errors import IOFailed, ModelUnavailable
@@ -25,7 +26,7 @@ def rerank_passages(
     open_model: Callable[[], Reranker] | None,
     top: int,
 ) -> tuple[list[Passage], list[Incomplete]]:
-    """Return the ``top`` best in the order of the model; ties go by URI, then by start."""
+    """Reorder the ``top`` best passages by the scores of the model."""
     first, others = passages[:top], passages[top:]
     if not first:
         return list(passages), []
@@ -46,10 +47,7 @@ def rerank_passages(
         )
         for passage, value in zip(first, values, strict=True)
     ]
-    judged.sort(
-        key=lambda passage: (-passage.score, passage.place.uri, passage.start, passage.source)
-    )
-    return [*judged, *others], []
+    return [*sorted(judged, key=attrgetter("rank_key")), *others], []
 
 
 def _note_no_reranker(why: str) -> Incomplete:

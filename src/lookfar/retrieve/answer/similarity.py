@@ -1,7 +1,4 @@
-"""Compare passages by their stored vectors.
-
-Passages embedded by different models cannot be compared; their cosine is 0.
-"""
+"""Compare passages by their stored vectors, and prefer those that differ from better ones."""
 
 from __future__ import annotations
 
@@ -21,7 +18,10 @@ _DIGITS = 5
 
 
 def compute_cosines(passages: Sequence[Passage], sources: Sequence[Source]) -> NDArray[np.float32]:
-    """Return the matrix of cosines, by the best chunk of each; 0 without a vector."""
+    """Return the cosine of each pair of passages, by their best chunks.
+
+    It is 0 for a passage without a vector, and between passages of different models.
+    """
     import numkong
 
     near = np.zeros((len(passages), len(passages)), dtype=np.float32)
@@ -54,3 +54,42 @@ def _find_model(sources: Sequence[Source], number: int) -> int:
     if vector is None:
         return number
     return next(at for at, source in enumerate(sources) if source.plan.vector is vector)
+
+
+POOL = 50
+"""Number of passages that are reordered."""
+
+
+def reorder_by_novelty(
+    passages: Sequence[Passage], near: NDArray[np.float32], balance: float
+) -> list[Passage]:
+    """Reorder the passages that ``near`` has cosines for by maximal marginal relevance.
+
+    They are chosen one by one by ``balance * score - (1 - balance) * best * cosine``, with the
+    cosine to the nearest one already chosen. Divided by the balance, this replaces the score.
+    """
+    count = len(near)
+    if not count or passages[0].score <= 0:
+        return list(passages)
+    weight = passages[0].score * (1 - balance) / balance
+    left = np.array([passage.score for passage in passages[:count]])
+    closest = np.zeros(count)
+    to = np.zeros(count, dtype=np.intp)
+    chosen: list[Passage] = []
+    for _ in range(count):
+        # The first of equals, so that ties keep their order.
+        at = int(np.argmax(left - weight * closest))
+        chosen.append(_penalise(passages[at], passages[to[at]], weight, float(closest[at])))
+        nearer = near[at] > closest
+        to[nearer] = at
+        closest = np.maximum(closest, near[at])
+        left[at] = -np.inf
+    return [*chosen, *passages[count:]]
+
+
+def _penalise(passage: Passage, nearest: Passage, weight: float, cosine: float) -> Passage:
+    if not weight * cosine:
+        return passage
+    other = f"{nearest.place.uri}:{nearest.start_line}"
+    note = f"cosine {cosine:.3f} with {other}, which ranks higher"
+    return passage.with_score("mmr", passage.score - weight * cosine, note)

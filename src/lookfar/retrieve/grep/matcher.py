@@ -114,9 +114,6 @@ def _ignores_case(case: Case, pattern: str, literal: bool) -> bool:
     )
 
 
-# -- literal text ------------------------------------------------------------
-
-
 def _match_literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
     if "\n" in pattern:
         raise InvalidArgument(
@@ -186,9 +183,6 @@ def _is_word(character: bytes) -> bool:
     if len(character) == 1:
         return character.isalnum() or character == b"_"
     return _compile(WORD_CHARACTER).fullmatch(character) is not None
-
-
-# -- regular expressions -----------------------------------------------------
 
 
 class _Match(Protocol):

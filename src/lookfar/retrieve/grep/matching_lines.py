@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lookfar.common.lines import Lines
 from lookfar.errors import InvalidArgument
 from lookfar.model import FileMatches, Incomplete, MatchedLine, Span, State
-from lookfar.retrieve.locate.moved import find_moved
-from lookfar.retrieve.locate.sections import find_path
+from lookfar.retrieve.locate.sections import find_moved, find_path
 from lookfar.retrieve.question.admission import resolve_globs
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""Find the section of a document that contains an offset."""
+"""Find the section that contains an offset, and a cited text in a changed document."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,3 +22,25 @@ def find_path(sections: Iterable[Section], offset: int) -> tuple[str, ...]:
     """Return the headings of the innermost section that contains an offset."""
     section = find_innermost(sections, offset)
     return section.path if section else ()
+
+
+def find_moved(text: str, start: int, now: str, before: str | None = None) -> int:
+    """Return where a text that began at ``start`` begins in the text ``now``; -1 if it is gone.
+
+    If it occurs as often as in the text ``before``, the occurrence with the same number is
+    returned, otherwise the nearest one.
+    """
+    places = list(_find_all(text, now))
+    if len(places) > 1 and before is not None and before.startswith(text, start):
+        were = list(_find_all(text, before))
+        if len(were) == len(places) and start in were:
+            return places[were.index(start)]
+    return min(places, key=lambda at: abs(at - start), default=-1)
+
+
+def _find_all(text: str, within: str) -> Iterator[int]:
+    """Yield the occurrences of a text, without overlaps to keep it linear."""
+    at = within.find(text) if text else -1
+    while at >= 0:
+        yield at
+        at = within.find(text, at + len(text))

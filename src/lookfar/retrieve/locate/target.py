@@ -16,8 +16,7 @@ from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.model import Document, Section, Span, State
-from lookfar.retrieve.locate.moved import find_moved
-from lookfar.retrieve.locate.sections import find_path
+from lookfar.retrieve.locate.sections import find_moved, find_path
 from lookfar.retrieve.locate.symbols import match_sections
 from lookfar.store.catalogue.heading_paths import format_path, match_headings
 

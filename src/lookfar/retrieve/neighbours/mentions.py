@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lookfar.model import RelatedEntry
-from lookfar.retrieve.neighbours.related import LinkSources, make_link_entry
-from lookfar.retrieve.neighbours.relations import classify_memory_link
+from lookfar.retrieve.neighbours.related import LinkSources, classify_memory_link, make_link_entry
 from lookfar.store.catalogue.link_names import link_name, list_names
 
 if TYPE_CHECKING:

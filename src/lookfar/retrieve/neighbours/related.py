@@ -14,14 +14,45 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.common.lines import Lines
-from lookfar.model import Filters, RelatedEntry, RelatedKind
+from lookfar.model import Filters, LinkKind, RelatedEntry, RelatedKind, Relation
 from lookfar.retrieve.locate.symbols import find_definitions, split_name
-from lookfar.retrieve.neighbours.relations import classify_link
 from lookfar.store.keywords.analyser import terms_of
 
 if TYPE_CHECKING:
     from lookfar.model import Section
     from lookfar.ports import Edge, Place, Snapshot
+
+_IMPLEMENTS = re.compile(r"implement(ed|ation|ations|s)\b", re.IGNORECASE)
+_RELATED = re.compile(r"(see also|related|further reading)\b", re.IGNORECASE)
+_REFACTORS = re.compile(r"\brefactor(s|ed|ing)?\b", re.IGNORECASE)
+_TEST_FILE = re.compile(
+    r"(^|/)(tests?/|test_[^/]*$|[^/]*[._-](test|spec)s?\.[^/]+$)", re.IGNORECASE
+)
+
+
+def classify_link(kind: LinkKind, uri: str, headings: Sequence[str]) -> Relation:
+    """Return the relation by the innermost telling heading, otherwise by the file."""
+    if kind in ("embed", "image"):
+        return "transclusion"
+    for heading in reversed(headings):
+        if _IMPLEMENTS.match(heading):
+            return "implements"
+        if _RELATED.match(heading):
+            return "related"
+    return "tests" if _TEST_FILE.search(uri) else "links_to"
+
+
+def classify_memory_link(relation: Relation | None, type: str, context: str) -> Relation:
+    """Return the relation of a link in a memory.
+
+    The words around it count as well: memories are short and seldom have headings.
+    """
+    if relation not in (None, "links_to", "tests"):
+        return relation
+    if _REFACTORS.search(context):
+        return "refactors"
+    return "plans" if type == "plan" else "mentions"
+
 
 KINDS: tuple[RelatedKind, ...] = ("links", "backlinks", "similar", "community")
 SYMBOL_KINDS: tuple[RelatedKind, ...] = ("definitions", "mentions")
@@ -63,9 +94,6 @@ def find_related(
             listed, totals[kind] = _FINDERS[kind](snapshot, part, limit)
             entries += listed
     return entries, totals
-
-
-# -- by links ----------------------------------------------------------------
 
 
 def _find_links(snapshot: Snapshot, part: Part, limit: int) -> Entries:
@@ -149,9 +177,6 @@ def _shorten(text: str, most: int = _LONGEST_TEXT) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-# -- by meaning and by community -----------------------------------------------
-
-
 def _find_similar(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     """Return the documents with the passages nearest to the centre of this one."""
     centre = snapshot.centre(part.uri, part.start, part.end)
@@ -189,9 +214,6 @@ def _find_community(snapshot: Snapshot, part: Part, limit: int) -> Entries:
         for member in members[:limit]
     ]
     return entries, len(members)
-
-
-# -- by name --------------------------------------------------------------------
 
 
 def _list_definitions(snapshot: Snapshot, part: Part, limit: int) -> Entries:

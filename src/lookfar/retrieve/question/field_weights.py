@@ -9,12 +9,8 @@ from lookfar.config import SearchSettings
 
 def chunk_weights(settings: SearchSettings) -> dict[str, float]:
     """Return the weights of the fields of a chunk."""
-    return {
-        "headings": settings.headings_weight,
-        "tags": settings.tags_weight,
-        "body": settings.body_weight,
-        "code": settings.code_weight,
-    }
+    names = ("headings", "tags", "body", "code")
+    return {name: getattr(settings, f"{name}_weight") for name in names}
 
 
 CHUNK_WEIGHTS: Mapping[str, float] = chunk_weights(SearchSettings())
@@ -23,11 +19,5 @@ CHUNK_WEIGHTS: Mapping[str, float] = chunk_weights(SearchSettings())
 
 def page_weights(settings: SearchSettings) -> dict[str, float]:
     """Return the weights of the fields of a whole document."""
-    return {
-        "title": settings.title_weight,
-        "path": settings.path_weight,
-        "description": settings.description_weight,
-        "aliases": settings.aliases_weight,
-        "keywords": settings.keywords_weight,
-        "page": 1.0,
-    }
+    names = ("title", "path", "description", "aliases", "keywords")
+    return {name: getattr(settings, f"{name}_weight") for name in names} | {"page": 1.0}

@@ -1,20 +1,19 @@
 """Replace prose by the programs in it, for questions that ask for a programming language.
 
-There is no second copy of the programs: passages are found as usual, and only their pages are read.
-A program is scored by its own words and by the vector of the passage around it, and cited as an
-exact slice of its page.
+Passages are found as usual, and the programs are read from their pages. A program is scored by its
+own words and by the vector of the passage around it, and cited as an exact slice of its page.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from lookfar.common.lines import Lines
-from lookfar.retrieve.retrievers.short_texts import score_words
+from lookfar.store.keywords.analyser import terms_of
 
 if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Candidate, Ranking, Source
@@ -83,3 +82,21 @@ def _iterate_programs(
     for language, places in spans.items() if isinstance(spans, dict) else ():
         if language in wanted:
             yield from ((start, end) for start, end in places)
+
+
+_USUAL_LENGTH = 40
+_SATURATION = 1.2
+_LENGTH_SHARE = 0.75
+
+
+def score_words(text: str, rarity: Mapping[str, float]) -> tuple[float, int]:
+    """Return a BM25 score for a text that is not in the keyword index, and its number of words."""
+    terms = Counter(terms_of(text))
+    length = terms.total()
+    damped = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / _USUAL_LENGTH)
+    score = sum(
+        weight * terms[term] * (_SATURATION + 1) / (terms[term] + damped)
+        for term, weight in rarity.items()
+        if term in terms
+    )
+    return score, length

@@ -1,13 +1,17 @@
-"""Boost candidates for their title, headings and path, and weigh commits against documents."""
+"""Boost candidates for their title, headings, path or definition, and weigh commits."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from lookfar.retrieve.question.file_names import extract_path, matches_path_end
 from lookfar.retrieve.question.intent import asks_for_history
 from lookfar.retrieve.ranking import Ranking, Stage, within_reach
 from lookfar.store.keywords.analyser import terms_of
+
+if TYPE_CHECKING:
+    from lookfar.retrieve.ranking import Ranking
 
 _FEW_FILES = 5
 _IN_HISTORY = 1.5
@@ -78,3 +82,35 @@ def weigh_commits(weight: float) -> Stage:
 def _name_terms(uri: str, title: str, path: tuple[str, ...]) -> frozenset[str]:
     """Return the terms of what a passage is called; cached, since passages recur."""
     return frozenset(terms_of(" ".join((uri, title, *path))))
+
+
+_STEP: Final = 0.01
+"""Distance in score between a definition and what follows it."""
+
+
+def put_definitions_first(ranking: Ranking) -> Ranking:
+    """Raise the best match of each name in the question just above all other candidates.
+
+    A class comes before a function of that name, both before a constructor or a declaration, and
+    all of them before code that merely uses the name.
+    """
+    named = {
+        at: ranking.named[candidate.source, candidate.place.key]
+        for at, candidate in enumerate(ranking.candidates)
+        if (candidate.source, candidate.place.key) in ranking.named
+    }
+    if not named:
+        return ranking
+    best: dict[int, int] = {}
+    for at in sorted(named, key=lambda at: (named[at].tier, -ranking.scores[at])):
+        best.setdefault(named[at].name, at)
+    order = sorted(best.values(), key=lambda at: -ranking.scores[at])
+    lifted = frozenset(order)
+    others = (score for at, score in enumerate(ranking.scores) if at not in lifted)
+    least = max(others, default=0.0)
+    added = [0.0] * len(ranking.candidates)
+    for at in reversed(order):
+        least = max(ranking.scores[at], least + _STEP)
+        added[at] = least - ranking.scores[at]
+    notes = {ranking.candidates[at]: place.why for at, place in named.items()}
+    return ranking.add_step("name", added, lambda candidate: notes[candidate])

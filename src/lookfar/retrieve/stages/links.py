@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lookfar.retrieve.neighbours.related import find_headings
-from lookfar.retrieve.neighbours.relations import classify_link
+from lookfar.retrieve.neighbours.related import classify_link, find_headings
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.field_weights import CHUNK_WEIGHTS
 from lookfar.retrieve.ranking import Candidate, Ranking, Stage

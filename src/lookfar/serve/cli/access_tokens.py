@@ -7,20 +7,17 @@ from typing import Literal
 
 import click
 
-from lookfar.serve.cli.exits import GuardedGroup, write, write_json
+from lookfar.serve.cli.exits import GuardedGroup, write_either, write_json, write_table
 from lookfar.serve.cli.options import examples, output_options
 
 
 @examples("lookfar tokens add ci", "lookfar tokens list")
-@click.group(cls=GuardedGroup, invoke_without_command=True)
-@click.pass_context
-def tokens(ctx: click.Context) -> None:
+@click.group(cls=GuardedGroup)
+def tokens() -> None:
     """Manage the access tokens of HTTP servers.
 
     As soon as one token exists, every request needs one. Running servers notice each change.
     """
-    if ctx.invoked_subcommand is None:
-        write(ctx.get_help())
 
 
 @examples("lookfar tokens add ci", "lookfar tokens add editor --write --json")
@@ -41,11 +38,9 @@ def add(name: str, may_write: bool, collections: tuple[str, ...], as_json: bool)
 
     scope: Literal["read", "write"] = "write" if may_write else "read"
     token = add(_tokens_file(), name, scope, collections)
-    if as_json:
-        shape = {"name": name, "scope": scope, "token": token, "collections": list(collections)}
-        write_json(shape)
-    else:
-        write(token)
+    shape = {"name": name, "scope": scope, "token": token, "collections": list(collections)}
+    write_either(as_json, shape, token)
+    if not as_json:
         click.echo(f"Scope: {scope}. Save the token now: it is not shown again.", err=True)
 
 
@@ -65,11 +60,8 @@ def list_tokens(as_json: bool) -> None:
         ]  # fmt: skip
         write_json({"tokens": shapes})
     else:
-        from lookfar.serve.show import render
-
         rows = [(t.name, t.scope, t.created, ", ".join(t.collections) or "all") for t in saved]
-        head = ("name", "scope", "created", "collections")
-        write(render.table(head, rows) if saved else "No tokens yet.")
+        write_table(("name", "scope", "created", "collections"), rows, "No tokens yet.")
 
 
 @examples("lookfar tokens remove ci")
@@ -81,10 +73,7 @@ def remove(name: str, as_json: bool) -> None:
     from lookfar.serve.http.tokens import remove
 
     remove(_tokens_file(), name)
-    if as_json:
-        write_json({"name": name, "removed": True})
-    else:
-        write(f"Revoked {name}.")
+    write_either(as_json, {"name": name, "removed": True}, f"Revoked {name}.")
 
 
 def _tokens_file() -> Path:

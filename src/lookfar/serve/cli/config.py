@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from lookfar.errors import InvalidArgument, InvalidConfig, NotFound
-from lookfar.serve.cli.exits import CHECK_FAILED, GuardedGroup, write, write_json
+from lookfar.serve.cli.exits import (
+    CHECK_FAILED,
+    GuardedGroup,
+    write,
+    write_either,
+    write_json,
+    write_table,
+)
 from lookfar.serve.cli.options import (
     clean_text,
     examples,
@@ -45,16 +52,13 @@ def _project_option(command: Any) -> Any:
     "lookfar config set search.top_k 5",
     "lookfar config migrate .msrl/config.json",
 )
-@click.group(cls=GuardedGroup, invoke_without_command=True)
-@click.pass_context
-def config(ctx: click.Context) -> None:
+@click.group(cls=GuardedGroup)
+def config() -> None:
     """Show settings and their origin, change them and check them.
 
     A setting has a dotted key, such as search.top_k. Your own file applies to every folder, and
     a folder's lookfar.toml to that folder.
     """
-    if ctx.invoked_subcommand is None:
-        write(ctx.get_help())
 
 
 @examples(
@@ -94,16 +98,10 @@ def show(
     if as_json:
         write_json({"settings": shapes, **_shape_foreign(resolved)})
         return
-    from lookfar.serve.show import render
-
     rows = [
         (shape["key"], _format(shape["value"]), shape["origin"], shape["place"]) for shape in shapes
     ]
-    write(
-        render.table(("key", "value", "from", "where"), rows)
-        if rows
-        else "All settings have their defaults."
-    )
+    write_table(("key", "value", "from", "where"), rows, "All settings have their defaults.")
     for note in resolved.foreign.notes:
         click.echo(safe_name(f"no effect: {note}"), err=True)
 
@@ -120,12 +118,9 @@ def get(key: str, path: str, settings: tuple[str, ...], as_json: bool) -> None:
 
     name = check_key(clean_text(key))
     shape = _shape(name, *_load_settings(path, settings))
-    if as_json:
-        write_json(shape)
-        return
     value = shape["value"]
     text = "\n".join(value) if isinstance(value, list) else _format(value, bare=True)
-    write(safe_text(text))
+    write_either(as_json, shape, safe_text(text))
 
 
 @examples(
@@ -151,10 +146,8 @@ def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
     section, _, leaf = name.rpartition(".")
     table = (section,) if section else ()
     file = _edit_file(project, path, lambda text: toml_text.put(text, table, {leaf: typed}))
-    if as_json:
-        write_json({"key": name, "value": typed, "file": str(file)})
-    else:
-        write(safe_name(f"{name} = {_format(typed)} in {file}"))
+    text = safe_name(f"{name} = {_format(typed)} in {file}")
+    write_either(as_json, {"key": name, "value": typed, "file": str(file)}, text)
 
 
 @examples("lookfar config unset search.top_k")
@@ -172,11 +165,8 @@ def unset(key: str, project: bool, path: str, as_json: bool) -> None:
     before = _read_file(_settings_file(project, path), project) or ""
     file = _edit_file(project, path, lambda text: toml_text.drop(text, tuple(name.split("."))))
     removed = (_read_file(file, project) or "") != before
-    if as_json:
-        write_json({"key": name, "removed": removed, "file": str(file)})
-        return
-    outcome = "is no longer set" if removed else "was not set"
-    write(safe_name(f"{name} {outcome} in {file}"))
+    text = safe_name(f"{name} {'is no longer set' if removed else 'was not set'} in {file}")
+    write_either(as_json, {"key": name, "removed": removed, "file": str(file)}, text)
 
 
 @examples("lookfar config path", "lookfar config path --json")
@@ -193,13 +183,11 @@ def path_(path: str, as_json: bool) -> None:
         ]
         write_json({"files": shapes})
         return
-    from lookfar.serve.show import render
-
     rows = [
         (layer, str(file), "" if file.is_file() else "does not exist")
         for layer, file in files.items()
     ]
-    write(render.table(("layer", "file", "state"), rows))
+    write_table(("layer", "file", "state"), rows, "")
 
 
 @examples("lookfar config check", "lookfar config check team/lookfar.toml --project")
@@ -296,9 +284,6 @@ def _report_rest(migration: Migration) -> None:
         click.echo(safe_name(f"Also run: lookfar config set {key} {quote(text)}"), err=True)
     for unmatched in migration.unmatched:
         click.echo(safe_name(f"no counterpart: {unmatched.theirs}: {unmatched.note}"), err=True)
-
-
-# --- shared -----------------------------------------------------------------------------------
 
 
 def _load_settings(path: str, overrides: tuple[str, ...]) -> tuple[Settings, Path]:

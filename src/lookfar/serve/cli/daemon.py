@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lookfar.errors import how_many
-from lookfar.serve.cli.exits import GuardedGroup, write, write_json
+from lookfar.serve.cli.exits import GuardedGroup, write, write_either, write_json
 from lookfar.serve.cli.logs import daemon_logs
 from lookfar.serve.cli.options import examples, output_options
 from lookfar.serve.daemon import endpoint
@@ -14,15 +14,12 @@ _NOT_RUNNING = "The daemon is not running."
 
 
 @examples("lookfar daemon status", "lookfar daemon stop")
-@click.group(cls=GuardedGroup, invoke_without_command=True)
-@click.pass_context
-def daemon(ctx: click.Context) -> None:
+@click.group(cls=GuardedGroup)
+def daemon() -> None:
     """Manage the process that serves all sessions.
 
     The first session starts it, and it ends when it has not been used for a while.
     """
-    if ctx.invoked_subcommand is None:
-        write(ctx.get_help())
 
 
 @examples("lookfar daemon status --json")
@@ -55,10 +52,8 @@ def status(as_json: bool) -> None:
 def stop(as_json: bool) -> None:
     """Stop it. Sessions that are still open start a new one."""
     stopped = endpoint.daemon_stop()
-    if as_json:
-        write_json({"stopped": stopped})
-    else:
-        write("Stopped the daemon." if stopped else _NOT_RUNNING)
+    text = "Stopped the daemon." if stopped else _NOT_RUNNING
+    write_either(as_json, {"stopped": stopped}, text)
 
 
 daemon.add_command(daemon_logs)

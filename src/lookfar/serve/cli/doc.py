@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from lookfar.errors import InvalidArgument, NotFound, from_os_error
-from lookfar.serve.cli.exits import CHECK_FAILED, GuardedGroup, write, write_json
+from lookfar.serve.cli.exits import CHECK_FAILED, GuardedGroup, write_result
 from lookfar.serve.cli.options import (
     clean_text,
     examples,
@@ -22,11 +22,7 @@ from lookfar.serve.cli.options import (
     path_option,
     quote,
 )
-from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
-
-if TYPE_CHECKING:
-    from lookfar.model import EditResult
 
 _POSITIONS: Final = ("last", "first", "before", "after")
 _MAX_BYTES: Final = 64 << 20
@@ -67,16 +63,13 @@ def _text_options(command: Any) -> Any:
     "lookfar doc validate guide.md --path docs",
     'lookfar doc replace guide.md#Install --text "Use pip." --dry-run',
 )
-@click.group(cls=GuardedGroup, invoke_without_command=True)
-@click.pass_context
-def doc(ctx: click.Context) -> None:
+@click.group(cls=GuardedGroup)
+def doc() -> None:
     """Check Markdown documents, and change them by section.
 
     TARGET is as for read: a URI and a heading (guide.md#Install, or
     "guide.md#Install > Linux"), or a URI and lines (guide.md:10-20).
     """
-    if ctx.invoked_subcommand is None:
-        write(ctx.get_help())
 
 
 @examples("lookfar doc validate guide.md keys.md --path docs --json")
@@ -94,12 +87,7 @@ def validate(
     """Check the headings of documents; exit code 9 if a rule is broken."""
     with open_library(path, options) as library:
         validations = [library.validate(clean_text(uri), single_h1=single_h1) for uri in uris]
-    if as_json:
-        write_json({"documents": list(map(json_shapes.validation, validations))})
-    else:
-        from lookfar.serve.show import render
-
-        write(render.validations(validations))
+    write_result(as_json, "validations", validations)
     return 0 if all(validation.ok for validation in validations) else CHECK_FAILED
 
 
@@ -245,20 +233,9 @@ def undo(
         raise InvalidArgument("Name a document, or give --list.", hint="See: lookfar undo --help")
     with open_library(path, options) as library:
         if target:
-            result = library.undo(clean_text(target), dry_run=dry_run)
+            write_result(as_json, "edited", library.undo(clean_text(target), dry_run=dry_run))
         else:
-            steps = library.undoable()
-    if target:
-        _report(result, as_json)
-    elif as_json:
-        write_json(json_shapes.undoable(steps))
-    else:
-        from lookfar.serve.show import render
-
-        write(render.undoable(steps))
-
-
-# --- shared -----------------------------------------------------------------------------------
+            write_result(as_json, "undoable", library.undoable())
 
 
 def _edit(op: Any, target: str, options: dict[str, Any], **given: Any) -> None:
@@ -271,20 +248,11 @@ def _edit(op: Any, target: str, options: dict[str, Any], **given: Any) -> None:
         result = library.edit(
             edit, dry_run=options["dry_run"], rewrite_links=options["rewrite_links"]
         )
-    _report(result, options["as_json"])
+    write_result(options["as_json"], "edited", result)
     if result.transaction and not options["as_json"]:
         uri = next(doc.uri for doc in result.documents if doc.action != "unchanged")
         folder = "" if path == "." else f" --path {quote(path)}"
         click.echo(safe_name(f"To undo this: lookfar undo {quote(uri)}{folder}"), err=True)
-
-
-def _report(result: EditResult, as_json: bool) -> None:
-    if as_json:
-        write_json(json_shapes.edited(result))
-        return
-    from lookfar.serve.show import render
-
-    write(render.edited(result))
 
 
 def _require_text(options: dict[str, Any]) -> None:

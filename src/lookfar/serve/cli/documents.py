@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from lookfar.errors import InvalidArgument, NotFound, from_os_error, how_many
-from lookfar.serve.cli.exits import GuardedGroup, write, write_json
+from lookfar.serve.cli.exits import GuardedGroup, write, write_either, write_json
 from lookfar.serve.cli.options import (
     clean_text,
     examples,
@@ -45,16 +45,13 @@ def _open(options: dict[str, Any]) -> AbstractContextManager[Library]:
     'lookfar documents insert "A text to keep." --db notes',
     'lookfar documents find "texts" --db notes',
 )
-@click.group(cls=GuardedGroup, invoke_without_command=True)
-@click.pass_context
-def documents(ctx: click.Context) -> None:
+@click.group(cls=GuardedGroup)
+def documents() -> None:
     """Store texts in databases of their own, and search them.
 
     Texts are inserted with this command or by programs (toolset document-db), not read from
     files.
     """
-    if ctx.invoked_subcommand is None:
-        write(ctx.get_help())
 
 
 @examples("lookfar documents create notes")
@@ -67,10 +64,7 @@ def create(name: str, as_json: bool, **options: Any) -> None:
 
     with _open(options) as library:
         place = library.database(checked_name(clean_text(name))).create()
-    if as_json:
-        write_json({"name": name, "path": str(place)})
-    else:
-        write(safe_name(f"{name} is at {place}"))
+    write_either(as_json, {"name": name, "path": str(place)}, safe_name(f"{name} is at {place}"))
 
 
 @examples("lookfar documents list --json")
@@ -118,10 +112,8 @@ def insert(text: str, db: str, metadata: str, as_json: bool, **options: Any) -> 
     content = _decode(sys.stdin.buffer).read() if text == "-" else text
     with _open(options) as library:
         inserted = library.database(clean_text(db)).insert(content, parsed)
-    if as_json:
-        write_json(asdict(inserted))
-    else:
-        write(f"{inserted.doc_id}  {how_many(inserted.chunk_count, 'chunk')}")
+    text = f"{inserted.doc_id}  {how_many(inserted.chunk_count, 'chunk')}"
+    write_either(as_json, asdict(inserted), text)
 
 
 @examples('lookfar documents find "rotate a key" --db notes -k 3 --filter \'{"year": 2024}\'')
@@ -169,10 +161,7 @@ def delete(doc_ids: tuple[str, ...], db: str, as_json: bool, **options: Any) -> 
         chunks = database.delete(*map(clean_text, doc_ids))
     for place in damaged_copies:
         click.echo(safe_name(f"Removed the damaged copy that a repair had kept: {place}"), err=True)
-    if as_json:
-        write_json({"deleted_chunks": chunks})
-    else:
-        write(f"Deleted {how_many(chunks, 'chunk')}")
+    write_either(as_json, {"deleted_chunks": chunks}, f"Deleted {how_many(chunks, 'chunk')}")
 
 
 @examples("lookfar documents import notes.jsonl --db notes")
@@ -234,10 +223,8 @@ def export(file: str, db: str, as_json: bool, **options: Any) -> None:
         if Path(file).exists():
             raise InvalidArgument(f"{file!r} exists already.", hint="Choose another file.")
         count = write_lines(Path(file), database.export_lines())
-    if as_json:
-        write_json({"file": file, "documents": count})
-    else:
-        write(safe_name(f"{count:,} documents in {file}"))
+    text = safe_name(f"{count:,} documents in {file}")
+    write_either(as_json, {"file": file, "documents": count}, text)
 
 
 def _parse_object(text: str, option: str) -> dict[str, Any]:

@@ -116,9 +116,6 @@ def eval_(ctx: click.Context, /, files: tuple[str, ...], as_json: bool, **option
         ctx.exit(CHECK_FAILED)
 
 
-# --- arguments --------------------------------------------------------------------------------
-
-
 def _split_arguments(files: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
     """Return the file of questions, if the first argument is not a folder, and the folders."""
     if "" in files:
@@ -222,9 +219,6 @@ def _build_configurations(
     return configurations, Configuration(label, settings, as_of)
 
 
-# --- measuring --------------------------------------------------------------------------------
-
-
 @contextmanager
 def _temporary_folder() -> Iterator[str]:
     from tempfile import TemporaryDirectory
@@ -307,9 +301,6 @@ def _count_questions(label: str) -> Iterator[Callable[[int, int], None]]:
     finally:
         if is_terminal and wrote:
             click.echo("\r\x1b[K", err=True, nl=False)
-
-
-# --- results ----------------------------------------------------------------------------------
 
 
 def _compare(after: Results, before: Results | None) -> dict[str, Comparison]:

@@ -21,7 +21,7 @@ import click
 from lookfar.config import wants_colours
 from lookfar.errors import InvalidArgument, LookfarError, as_out_of_memory, from_os_error
 from lookfar.serve.cli.options import get_examples
-from lookfar.serve.show.json_shapes import error as error_shape
+from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
 
 INTERRUPTED: Final = 130
@@ -35,7 +35,16 @@ class _PipeClosed(Exception):
 
 
 class GuardedGroup(click.Group):
-    """A group of commands that reports errors instead of raising them."""
+    """A group of commands that reports errors, and prints its help if no command is named."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options | {"invoke_without_command": True})
+
+    def invoke(self, ctx: click.Context) -> Any:
+        result = super().invoke(ctx)
+        if ctx.invoked_subcommand is None:
+            write(ctx.get_help())
+        return result
 
     def main(
         self,
@@ -95,9 +104,6 @@ class GuardedGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-# --- output -----------------------------------------------------------------------------------
-
-
 def write(text: str) -> None:
     """Write a result to stdout. Anything that is not a result goes to stderr."""
     try:
@@ -113,6 +119,34 @@ def write_json(value: Any) -> None:
     write(safe_json(value, ascii_only=not _stdout_is_utf8()))
 
 
+def write_either(as_json: bool, shape: Any, text: str) -> None:
+    """Print a result: ``shape`` with ``--json``, otherwise ``text``."""
+    if as_json:
+        write_json(shape)
+    else:
+        write(text)
+
+
+def write_result(as_json: bool, name: str, *result: Any, **options: Any) -> None:
+    """Print a result, formatted by ``json_shapes.NAME`` with ``--json``, otherwise ``render.NAME``.
+
+    ``render`` is imported only when it is used, so that ``--help`` stays fast.
+    """
+    if as_json:
+        write_json(getattr(json_shapes, name)(*result, **options))
+    else:
+        from lookfar.serve.show import render
+
+        write(getattr(render, name)(*result, **options))
+
+
+def write_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
+    """Print rows in aligned columns, or ``empty`` if there are none."""
+    from lookfar.serve.show import render
+
+    write(render.table(heads, rows) if rows else empty)
+
+
 def _write_error_line(label: str, text: str, **style: Any) -> None:
     coloured = wants_colours(sys.stderr.isatty())
     click.echo((click.style(label, **style) if coloured else label) + text, err=True, color=True)
@@ -124,7 +158,7 @@ def _report_error(error: LookfarError, as_json: bool, verbose: bool) -> int:
             trace = "".join(traceback.format_exception(error.__cause__ or error))
             click.echo(safe_text(f"{trace}{error.code}: {error.developer}"), err=True)
         if as_json:
-            write_json(error_shape(error))
+            write_json(json_shapes.error(error))
             sys.stdout.flush()
         else:
             message, hint = safe_name(error.message), safe_name(error.hint)
@@ -134,9 +168,6 @@ def _report_error(error: LookfarError, as_json: bool, verbose: bool) -> int:
         if not _is_closed_pipe(failure):
             raise
     return error.exit_code
-
-
-# --- errors -----------------------------------------------------------------------------------
 
 
 def _convert_usage_error(error: click.ClickException) -> LookfarError:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lookfar.serve.cli.exits import write, write_json
+from lookfar.serve.cli.exits import write_result
 from lookfar.serve.cli.options import (
     clean_text,
     examples,
@@ -15,7 +14,7 @@ from lookfar.serve.cli.options import (
     open_library,
     path_option,
 )
-from lookfar.serve.show import json_shapes, progress
+from lookfar.serve.show import progress
 from lookfar.serve.tools.dates import moment
 
 if TYPE_CHECKING:
@@ -71,12 +70,7 @@ def history(query: str, limit: int, path: str, as_json: bool, **options: Any) ->
             )
         else:
             commits, notes = library.history(filters=filters, limit=limit, on_progress=on_progress)
-    if as_json:
-        write_json(_shape(query, commits, hits, notes))
-    else:
-        from lookfar.serve.show import render
-
-        write(render.history(commits, hits, notes, query))
+    write_result(as_json, "history", commits, hits, notes, query)
 
 
 def _search_commits(
@@ -89,15 +83,3 @@ def _search_commits(
     ranked = sorted(best.values(), key=answer.hits.index)
     commits = tuple(library.commit(hit.collection, hit.uri) for hit in ranked)
     return commits, tuple(ranked), answer.incomplete
-
-
-def _shape(
-    query: str,
-    commits: tuple[CommitInfo, ...],
-    hits: tuple[Hit, ...],
-    notes: tuple[Incomplete, ...],
-) -> json_shapes.Json:
-    shapes = [asdict(commit) for commit in commits]
-    for shape, hit in zip(shapes, hits, strict=False):
-        shape |= {"score": hit.score, "text": hit.text}
-    return {"query": query, "commits": shapes, "incomplete": json_shapes.incomplete(notes)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lookfar.errors import NotIndexed
-from lookfar.serve.cli.exits import write, write_json
+from lookfar.serve.cli.exits import write_json, write_result
 from lookfar.serve.cli.options import (
     connect_library,
     examples,
@@ -82,9 +82,7 @@ def _index_folders(library: Library, quiet: bool, as_json: bool, *, rebuild: boo
         if as_json:
             shapes.append(json_shapes.report(report, folder.place))
         elif not quiet:
-            from lookfar.serve.show import render
-
-            write(render.report(report, folder.place))
+            write_result(False, "report", report, folder.place)
     if as_json:
         write_json(json_shapes.combine(shapes))
 
@@ -100,9 +98,4 @@ def status(path: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """
     with connect_library(path, options) as library:
         statuses = library.statuses()
-    if as_json:
-        write_json(json_shapes.combine([json_shapes.status(status) for status in statuses]))
-    else:
-        from lookfar.serve.show import render
-
-        write("\n\n".join(map(render.status, statuses)))
+    write_result(as_json, "statuses", statuses)

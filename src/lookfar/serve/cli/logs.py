@@ -23,7 +23,7 @@ from typing import IO, Any, Final
 import click
 
 from lookfar.errors import InvalidArgument, from_os_error
-from lookfar.serve.cli.exits import write, write_json
+from lookfar.serve.cli.exits import write, write_json, write_table
 from lookfar.serve.cli.options import examples, output_options
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
 
@@ -120,10 +120,8 @@ def _show_places(chosen: Sequence[Log], as_json: bool) -> None:
     if as_json:
         write_json({"logs": [_shape(log) for log in chosen]})
         return
-    from lookfar.serve.show import render
-
     rows = [(log.name, log.path or "stderr", _describe_state(log)) for log in chosen]
-    write(render.table(("log", "where", "state"), rows))
+    write_table(("log", "where", "state"), rows, "")
 
 
 def _shape(log: Log) -> dict[str, Any]:
@@ -152,9 +150,6 @@ def _show(chosen: Sequence[Log], lines: int, level: str, as_json: bool) -> None:
         click.echo(safe_name(line), err=True)
         if entries[log.name]:
             write(_render(entries[log.name]))
-
-
-# --- reading ----------------------------------------------------------------------------------
 
 
 def _read_last(log: Log, most: int, level: str) -> list[Entry]:
@@ -239,9 +234,6 @@ def _render(entries: Sequence[Entry]) -> str:
         )
         lines += [Text(line, style or "dim") for line in more]
     return render.printed(lines)
-
-
-# --- following --------------------------------------------------------------------------------
 
 
 class _Tail:

@@ -15,19 +15,18 @@ from lookfar.serve.cli.doc import doc, undo
 from lookfar.serve.cli.doctor.command import doctor
 from lookfar.serve.cli.documents import documents
 from lookfar.serve.cli.eval import eval_
-from lookfar.serve.cli.exits import GuardedGroup, write
+from lookfar.serve.cli.exits import GuardedGroup
 from lookfar.serve.cli.history import history
 from lookfar.serve.cli.index import index, rebuild_index, reindex, status
 from lookfar.serve.cli.logs import logs
 from lookfar.serve.cli.memory import memory, remember
-from lookfar.serve.cli.read import outline, read, related
+from lookfar.serve.cli.read import outline, read, related, why
 from lookfar.serve.cli.search_command import search
 from lookfar.serve.cli.serve import mcp, run, serve
 from lookfar.serve.cli.setup import setup
 from lookfar.serve.cli.snapshots import snapshots
 from lookfar.serve.cli.verify import verify
 from lookfar.serve.cli.watch import watch
-from lookfar.serve.cli.why import why
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _COMMANDS = (
@@ -40,15 +39,12 @@ _COMMANDS = (
 )
 
 
-@click.group("lookfar", cls=GuardedGroup, context_settings=_HELP, invoke_without_command=True)
+@click.group("lookfar", cls=GuardedGroup, context_settings=_HELP)
 @click.version_option(__version__, "--version", message="lookfar %(version)s")
-@click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli() -> None:
     """Search documents and code by meaning and by words, with citations that are checked
     against the files. Everything stays on this machine.
     """
-    if ctx.invoked_subcommand is None:
-        write(ctx.get_help())
 
 
 for _command in _COMMANDS:

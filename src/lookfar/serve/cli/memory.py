@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from lookfar.errors import InvalidArgument
-from lookfar.serve.cli.exits import GuardedGroup, write, write_json
+from lookfar.serve.cli.exits import GuardedGroup, write, write_either, write_json, write_table
 from lookfar.serve.cli.options import (
     clean_text,
     examples,
@@ -32,11 +32,8 @@ def _shape(memory: Memory) -> dict[str, Any]:
 
 
 def _report(action: str, memory: Memory, as_json: bool) -> None:
-    if as_json:
-        write_json(_shape(memory))
-        return
-    write(safe_name(f"{action} {memory.name}"))
-    for warning in memory.warnings:
+    write_either(as_json, _shape(memory), safe_name(f"{action} {memory.name}"))
+    for warning in () if as_json else memory.warnings:
         click.echo(safe_name(f"{memory.name}: {warning}"), err=True)
 
 
@@ -78,10 +75,7 @@ def remember(
             author=AUTHOR,
         )
         place = library.notebook().folder / memory.name
-    if as_json:
-        write_json(_shape(memory) | {"path": str(place)})
-    else:
-        write(safe_name(f"Saved in {place}"))
+    write_either(as_json, _shape(memory) | {"path": str(place)}, safe_name(f"Saved in {place}"))
 
 
 @examples(
@@ -89,16 +83,13 @@ def remember(
     "lookfar memory read keys-rotate",
     'lookfar memory append keys-rotate "The auditors agreed."',
 )
-@click.group(cls=GuardedGroup, invoke_without_command=True)
-@click.pass_context
-def memory(ctx: click.Context) -> None:
+@click.group(cls=GuardedGroup)
+def memory() -> None:
     """Write, read, change and delete the memories of a folder.
 
     Memories are Markdown files, which you can also edit with any editor. remember is short for
     memory add.
     """
-    if ctx.invoked_subcommand is None:
-        write(ctx.get_help())
 
 
 add = copy(remember)
@@ -128,27 +119,22 @@ def list_(
     folder = str(notebook.folder)
     if trash and as_json:
         write_json({"folder": folder, "trash": [asdict(entry) for entry in trashed]})
-        return
-    if as_json:
+    elif as_json:
         write_json({"folder": folder, "memories": [_shape(memory) for memory in memories]})
-        return
-    from lookfar.serve.show import render
-
-    if trash:
+    elif trash:
         entries = [
             (entry.name, str(entry.version), "deleted" if entry.deleted else "earlier")
             for entry in trashed
         ]
-        head = ("name", "version", "state")
-        write(render.table(head, entries) if entries else "The trash is empty.")
-        return
-    rows = [
-        (m.name, m.type or "-", m.created_at[:10], m.title, " ".join(f"#{tag}" for tag in m.tags))
-        for m in memories
-    ]
-    if rows:
-        write(render.table(("name", "type", "created", "title", "tags"), rows))
-    write(safe_name(f"{len(memories)} in {folder}"))
+        write_table(("name", "version", "state"), entries, "The trash is empty.")
+    else:
+        rows = [
+            (m.name, m.type or "-", m.created_at[:10], m.title, " ".join(f"#{t}" for t in m.tags))
+            for m in memories
+        ]
+        if rows:
+            write_table(("name", "type", "created", "title", "tags"), rows, "")
+        write(safe_name(f"{len(memories)} in {folder}"))
 
 
 @examples("lookfar memory read keys-rotate")
@@ -160,12 +146,9 @@ def read(name: str, path: str, as_json: bool, **options: Any) -> None:
     """Print a memory. NAME is its file name."""
     with open_library(path, options) as library:
         memory = library.notebook().read(clean_text(name))
-    if as_json:
-        write_json(_shape(memory))
-        return
     details = (memory.type, memory.status, memory.created_at, memory.author)
-    write(safe_name(f"{memory.name}  {memory.title}  " + "  ".join(filter(None, details))))
-    write("\n" + safe_text(memory.text))
+    head = safe_name(f"{memory.name}  {memory.title}  " + "  ".join(filter(None, details)))
+    write_either(as_json, _shape(memory), f"{head}\n\n{safe_text(memory.text)}")
 
 
 @examples(

@@ -23,9 +23,6 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Command = TypeVar("Command", bound=click.Command)
 
 
-# --- options ----------------------------------------------------------------------------------
-
-
 def session_option(option: SessionOption) -> Callable[[Decorated], Decorated]:
     """Return the click option for a row of the table of session options."""
     return click.option(
@@ -110,9 +107,6 @@ def get_examples(command: click.Command) -> list[str]:
     """Return the example command lines of a help page."""
     lines = (command.epilog or "").split("\n")
     return [line.strip() for line in lines if line.startswith("  ")]
-
-
-# --- the library ------------------------------------------------------------------------------
 
 
 @contextmanager

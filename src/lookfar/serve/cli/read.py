@@ -1,4 +1,4 @@
-"""``lookfar read``, ``outline`` and ``related``: one document, its headings, its neighbours."""
+"""``lookfar read``, ``outline``, ``related`` and ``why``: commands about one document."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lookfar.serve.cli.exits import write, write_json
-from lookfar.serve.cli.options import clean_text, connect_library, examples, library_options
-from lookfar.serve.show import json_shapes
+from lookfar.serve.cli.exits import write_result
+from lookfar.serve.cli.options import (
+    clean_text,
+    connect_library,
+    examples,
+    library_options,
+    open_library,
+)
 
 if TYPE_CHECKING:
     from lookfar.model import RelatedKind
@@ -33,14 +38,9 @@ def read(target: str, path: str, as_json: bool, **options: Any) -> None:
     """
     with connect_library(path, options) as library:
         reading = library.read(clean_text(target))
-    if as_json:
-        write_json(json_shapes.reading(reading))
-        return
-    from lookfar.serve.show import render
-
-    if reading.state == "changed":
+    if reading.state == "changed" and not as_json:
         click.echo("This document changed since it was indexed; shown as it is now.", err=True)
-    write(render.reading(reading))
+    write_result(as_json, "reading", reading)
 
 
 @examples("lookfar outline guide.md docs", "lookfar outline src/shelf.py --json")
@@ -56,12 +56,7 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
     """
     with connect_library(path, options) as library:
         result = library.outline(clean_text(uri))
-    if as_json:
-        write_json(json_shapes.outline(result))
-    else:
-        from lookfar.serve.show import render
-
-        write(render.outline(result))
+    write_result(as_json, "outline", result)
 
 
 @examples(
@@ -109,9 +104,33 @@ def related(
     wanted: tuple[RelatedKind, ...] = kinds or (*KINDS, "memories")
     with connect_library(path, options) as library:
         result = library.related(clean_text(target), kinds=wanted, limit=limit, as_of=as_of)
-    if as_json:
-        write_json(json_shapes.related(result))
-    else:
-        from lookfar.serve.show import render
+    write_result(as_json, "related", result)
 
-        write(render.related(result))
+
+@examples("lookfar why build/output.md", 'lookfar why guide.md docs --query "rotate a key"')
+@click.command()
+@click.argument("file", metavar="PATH")
+@click.argument("root", default=".")
+@click.option(
+    "--query", default="", metavar="TEXT", help="Explain why PATH is not among the hits for this."
+)
+@library_options
+def why(file: str, root: str, query: str, as_json: bool, **options: Any) -> None:
+    """Show which rule includes a path in the index or skips it.
+
+    PATH is relative to ROOT, the indexed folder (default: the current one), or absolute. It need
+    not exist; then only its name is judged. With --query, follow an indexed document through the
+    ranking and show why it is, or is not, among the hits.
+    """
+    with open_library(root, options) as library:
+        ruling = library.why(clean_text(file))
+        ranking = None
+        if query and (ruling.admitted or ruling.indexed):
+            # Like a search, this first indexes new files; the ruling may change with them.
+            ranking = library.why_not(clean_text(query), ruling.uri)
+            if ranking.verdict == "not_indexed":
+                ranking, ruling = None, library.why(clean_text(file))
+    if ranking:
+        write_result(as_json, "why_not", ranking)
+    else:
+        write_result(as_json, "ruling", ruling)

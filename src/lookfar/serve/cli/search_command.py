@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from lookfar.errors import RootNotFound
-from lookfar.serve.cli.exits import write, write_json
+from lookfar.serve.cli.exits import write, write_json, write_result
 from lookfar.serve.cli.options import clean_text, connect_library, examples, library_options, quote
 from lookfar.serve.show import json_shapes, progress
 from lookfar.serve.tools.dates import moment
@@ -203,16 +203,12 @@ def _search_lines(
 
 
 def _write_answer(answer: Answer, options: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        write_json(json_shapes.answer(answer, explain=options["explain"]))
-    elif options["as_map"] or options["paths"]:
+    if not as_json and (options["as_map"] or options["paths"]):
         from lookfar.serve.show.answer_map import draw_answer
 
         write(draw_answer(answer, paths=options["paths"]))
     else:
-        from lookfar.serve.show import render
-
-        write(render.answer(answer, explain=options["explain"]))
+        write_result(as_json, "answer", answer, explain=options["explain"])
 
 
 def _write_matches(matches: Matches, options: dict[str, Any], as_json: bool) -> None:

@@ -56,8 +56,6 @@ class SetupFlow:
         self._backups = Backups()
         self._report = SetupReport(self._machine, as_json=as_json)
 
-    # --- setting up ---------------------------------------------------------------------------
-
     def run(self, *, snippet: bool | None, skill: bool, index: bool) -> int:
         """Set up the clients, and return the exit code."""
         clients = self._choose_clients()
@@ -161,8 +159,6 @@ class SetupFlow:
         note = client.next_step if client else ""
         self._report.add(Step(target, "updated" if existed else "added", edit, note=note))
 
-    # --- instructions for agents --------------------------------------------------------------
-
     def _offer_snippets(
         self, served: Sequence[Client], snippet: bool | None, skill: bool, seen: set[Path]
     ) -> None:
@@ -201,8 +197,6 @@ class SetupFlow:
                 for name in names
             )
         )
-
-    # --- the project --------------------------------------------------------------------------
 
     def _index_and_try(self, working: Sequence[Step]) -> tuple[dict[str, Any] | None, list[Trial]]:
         if self._project is None:
@@ -249,8 +243,6 @@ class SetupFlow:
             trial = run_trial(command, {**self._machine.env, **variables}, folder, query)
             self._report.add_trial(step.target.title, trial)
             yield trial
-
-    # --- undoing ------------------------------------------------------------------------------
 
     def undo(self) -> int:
         """Undo what setup changed, and return the exit code."""
@@ -300,8 +292,6 @@ class SetupFlow:
 
     def _is_in_project(self, path: Path) -> bool:
         return self._project is not None and path.is_relative_to(self._project)
-
-    # --- both ---------------------------------------------------------------------------------
 
     def _confirm(self, question: str, *, default: bool) -> bool:
         if self._yes:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lookfar.serve.cli.exits import GuardedGroup, write, write_json
+from lookfar.serve.cli.exits import GuardedGroup, write_either, write_result
 from lookfar.serve.cli.options import examples, library_options, open_library, quote
 from lookfar.serve.show import json_shapes
 
@@ -16,16 +16,13 @@ from lookfar.serve.show import json_shapes
     "lookfar snapshots diff 3 5 docs",
     "lookfar snapshots rollback 3 docs",
 )
-@click.group(cls=GuardedGroup, invoke_without_command=True)
-@click.pass_context
-def snapshots(ctx: click.Context) -> None:
+@click.group(cls=GuardedGroup)
+def snapshots() -> None:
     """List, compare and restore earlier states of an index.
 
     Every indexing run that changes something creates a numbered generation. The last few are
     kept, and searches can go back to any of them at once.
     """
-    if ctx.invoked_subcommand is None:
-        write(ctx.get_help())
 
 
 @examples("lookfar snapshots list docs")
@@ -39,12 +36,7 @@ def list_(path: str, as_json: bool, **options: Any) -> None:
     """
     with open_library(path, options) as library:
         generations, held = library.snapshots(), library.held
-    if as_json:
-        write_json(json_shapes.snapshots(generations, held))
-        return
-    from lookfar.serve.show import render
-
-    write(render.snapshots(generations, held))
+    write_result(as_json, "snapshots", generations, held)
 
 
 @examples("lookfar snapshots diff 3 5 docs --json")
@@ -60,12 +52,7 @@ def diff(older: int, newer: int, path: str, as_json: bool, **options: Any) -> No
     """
     with open_library(path, options) as library:
         changes = library.diff(older, newer)
-    if as_json:
-        write_json(json_shapes.diff(changes))
-        return
-    from lookfar.serve.show import render
-
-    write(render.diff(changes))
+    write_result(as_json, "diff", changes)
 
 
 @examples("lookfar snapshots rollback 3 docs")
@@ -80,12 +67,10 @@ def rollback(number: int, path: str, as_json: bool, **options: Any) -> None:
     """
     with open_library(path, options) as library:
         snapshot, held = library.roll_back(number), library.held
-    if as_json:
-        write_json(json_shapes.snapshot(snapshot, held))
-        return
-    write(f"Searches now use generation {number} of {snapshot.created_at}.")
+    text = f"Searches now use generation {number} of {snapshot.created_at}."
     if held is not None:
-        write(f"Changes to files are ignored until you run: lookfar index {quote(path)}")
+        text += f"\nChanges to files are ignored until you run: lookfar index {quote(path)}"
+    write_either(as_json, json_shapes.snapshot(snapshot, held), text)
 
 
 @examples("lookfar snapshots pin 3 docs")
@@ -100,10 +85,8 @@ def pin(number: int, path: str, as_json: bool, **options: Any) -> None:
     """
     with open_library(path, options) as library:
         snapshot, held = library.pin(number), library.held
-    if as_json:
-        write_json(json_shapes.snapshot(snapshot, held))
-    else:
-        write(f"Generation {number} of {snapshot.created_at} is pinned.")
+    text = f"Generation {number} of {snapshot.created_at} is pinned."
+    write_either(as_json, json_shapes.snapshot(snapshot, held), text)
 
 
 @examples("lookfar snapshots unpin 3 docs")
@@ -118,10 +101,8 @@ def unpin(number: int, path: str, as_json: bool, **options: Any) -> None:
     """
     with open_library(path, options) as library:
         snapshot, held = library.unpin(number), library.held
-    if as_json:
-        write_json(json_shapes.snapshot(snapshot, held))
-    else:
-        write(f"Generation {number} of {snapshot.created_at} is not pinned.")
+    text = f"Generation {number} of {snapshot.created_at} is not pinned."
+    write_either(as_json, json_shapes.snapshot(snapshot, held), text)
 
 
 @examples("lookfar snapshots prune docs --keep 2")
@@ -138,9 +119,4 @@ def prune(path: str, keep: int | None, as_json: bool, **options: Any) -> None:
     """
     with open_library(path, options) as library:
         removed = library.prune(keep)
-    if as_json:
-        write_json(json_shapes.pruned(removed))
-        return
-    from lookfar.serve.show import render
-
-    write(render.pruned(removed))
+    write_result(as_json, "pruned", removed)

@@ -490,7 +490,7 @@ def _memory_bytes() -> int | None:
 # --- the process ------------------------------------------------------------------------------
 
 
-class _PrivateLog(RotatingFileHandler):
+class PrivateLog(RotatingFileHandler):
     """A log file readable by its owner only: it contains folder names and errors."""
 
     def _open(self) -> TextIOWrapper:
@@ -503,7 +503,7 @@ class _PrivateLog(RotatingFileHandler):
 def _start_log() -> None:
     path = daemon_log_path()
     make_folder(path.parent)
-    handler = _PrivateLog(
+    handler = PrivateLog(
         path,
         maxBytes=_LOG_BYTES,
         backupCount=_LOG_FILES,

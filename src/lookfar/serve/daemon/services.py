@@ -73,9 +73,6 @@ def services() -> Services:
     )
 
 
-# --- the parts of a session ---------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Offer:
     """The tools a server offers and how it presents them."""
@@ -169,9 +166,6 @@ def read_overrides(request: ClientRequest) -> dict[str, Any]:
     if request.options.get("index_dir"):
         overrides["index.dir"] = str(Path(request.cwd, str(request.options["index_dir"])))
     return overrides
-
-
-# --- MCP ----------------------------------------------------------------------------------------
 
 
 async def _serve_mcp_client(
@@ -308,9 +302,6 @@ def serve_in_process(request: ClientRequest) -> int:
     with progress_on_stderr():
         anyio.run(run)
     return 0
-
-
-# --- the command line ---------------------------------------------------------------------------
 
 
 async def _serve_calls(

@@ -247,9 +247,6 @@ def _count_documents(session: Session) -> list[tuple[str, int]]:
     ]
 
 
-# --- errors -------------------------------------------------------------------------------------
-
-
 async def _handle_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, LookfarError)
     visit = get_visit(request.scope)

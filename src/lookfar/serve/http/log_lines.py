@@ -16,11 +16,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
 from lookfar.errors import from_os_error
+from lookfar.serve.daemon.process import PrivateLog
 from lookfar.store.ground.files import make_folder
 
 _OWN: Final = "lookfar"
@@ -86,16 +86,6 @@ class _QueueHandler(logging.Handler):
         super().close()
 
 
-class _PrivateFile(RotatingFileHandler):
-    """A log file that only its owner can read."""
-
-    def _open(self) -> Any:
-        stream = super()._open()
-        with suppress(OSError):
-            Path(self.baseFilename).chmod(0o600)
-        return stream
-
-
 @contextmanager
 def logging_to(file: str, level: str) -> Iterator[None]:
     """Log to ``file`` (stderr if empty) from ``level`` on; other packages only from warnings on."""
@@ -103,9 +93,7 @@ def logging_to(file: str, level: str) -> Iterator[None]:
     if file:
         make_folder(Path(file).parent)
         try:
-            target = _PrivateFile(
-                file, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8"
-            )
+            target = PrivateLog(file, maxBytes=_LOG_BYTES, backupCount=_LOG_FILES, encoding="utf-8")
         except OSError as error:
             raise from_os_error(error, f"opening the log {file}") from error
     else:

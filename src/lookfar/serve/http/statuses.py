@@ -2,20 +2,6 @@
 
 Every error response is ``{"error": {code, message, hint, details}}``. Details for developers are
 not sent, and long texts are shortened.
-
-In addition to the errors of :mod:`lookfar.errors`, HTTP has its own:
-
-    Misdirected          WRONG_HOST           421  the request names another host
-    ForeignOrigin        FOREIGN_ORIGIN       403  a page of another site sent it
-    Unauthorized         UNAUTHORIZED         401  it has no valid token
-    ScopeTooSmall        SCOPE_TOO_SMALL      403  its token is read-only
-    NoSuchMethod         METHOD_NOT_ALLOWED   405  the route exists, but not with this method
-    BodyTooLarge         BODY_TOO_LARGE       413
-    BodyTooSlow          BODY_TOO_SLOW        408
-    NotJson              NOT_JSON             415  its content type is not JSON
-    RateLimited          RATE_LIMITED         429
-    ServerBusy           SERVER_BUSY          503
-    TimedOut             TIMED_OUT            504
 """
 
 from __future__ import annotations

@@ -198,10 +198,8 @@ def _lock_file(path: Path) -> Iterator[None]:
     make_folder(path.parent)
     lock = WriterLock(path.with_name(f".{path.name}.lock"))
     lock.acquire(_LOCK_SECONDS)
-    try:
+    with lock:
         yield
-    finally:
-        lock.release()
 
 
 def _parse_given(number: int, text: str) -> Token:

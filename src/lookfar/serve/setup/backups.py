@@ -121,8 +121,6 @@ class Backups:
         home = self._home(real)
         files.remove(home / _RECORD if undo.original else home)
 
-    # --- on the disk --------------------------------------------------------------------------
-
     def _home(self, real: Path) -> Path:
         return self._folder / hashlib.sha256(os.fsencode(real)).hexdigest()[:24]
 

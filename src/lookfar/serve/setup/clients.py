@@ -70,8 +70,6 @@ class Client:
         is_newer = self.newer_keys and isinstance(data, dict) and "command" not in data
         return (*(self.newer_keys if is_newer else self.keys), ENTRY)
 
-    # --- the entry ----------------------------------------------------------------------------
-
     def make_entry(
         self, existing: Any, launcher: Sequence[str], project: Path | None
     ) -> dict[str, Any]:

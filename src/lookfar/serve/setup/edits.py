@@ -204,9 +204,6 @@ def _invalid(target: Target, why: str) -> InvalidConfig:
     )
 
 
-# --- the diff ----------------------------------------------------------------------------------
-
-
 def make_diff(edit: Edit, name: str) -> list[str]:
     """Return the lines of a unified diff, with the secrets around our lines masked."""
     old, new = decode(edit.target, edit.before), decode(edit.target, edit.after)

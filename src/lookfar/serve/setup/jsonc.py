@@ -132,9 +132,6 @@ def _parse_separator(text: str, at: int, closing: str) -> tuple[int, int | None]
     return at, None
 
 
-# --- adding ------------------------------------------------------------------------------------
-
-
 def put(text: str, path: Sequence[str], value: Any) -> str:
     """Return the text with ``value`` at ``path``, creating objects on the way if needed."""
     node = parse(text)
@@ -226,9 +223,6 @@ def _format(value: Any, indent: str, unit: str, nl: str) -> str:
         for key, member in value.items()
     ]
     return "{" + nl + f",{nl}".join(rows) + f"{nl}{indent}" + "}"
-
-
-# --- removing ---------------------------------------------------------------------------------
 
 
 def drop(text: str, path: Sequence[str]) -> str:

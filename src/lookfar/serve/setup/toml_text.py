@@ -114,9 +114,6 @@ def _remove_if_empty(data: dict[str, Any], path: tuple[str, ...]) -> None:
         del data[path[-1]]
 
 
-# --- writing ----------------------------------------------------------------------------------
-
-
 def _append_table(text: str, path: tuple[str, ...], key: str, value: Any) -> str:
     nl = detect_newline(text)
     if text and not text.endswith("\n"):
@@ -167,9 +164,6 @@ def as_toml(value: Any) -> str:
     if isinstance(value, bool | int | float):
         return json.dumps(value)
     return str(value)  # Dates have the same format in TOML.
-
-
-# --- reading ----------------------------------------------------------------------------------
 
 
 def _statements(text: str) -> Iterator[_Statement]:

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lookfar.errors import how_many
-from lookfar.model import ROOT_HEADING
+from lookfar.model import ROOT_HEADING, Receipts
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.show.printable import safe_name, safe_text
-from lookfar.serve.show.receipts import describe_receipts
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -398,6 +397,11 @@ def status(state: Status) -> str:
     return printed(lines)
 
 
+def statuses(states: Iterable[Status]) -> str:
+    """Format the status of several folders."""
+    return "\n\n".join(map(status, states))
+
+
 def history(
     commits: Sequence[CommitInfo],
     hits: Sequence[Hit],
@@ -681,3 +685,11 @@ def printed(lines: Iterable[Text]) -> str:
         for line in lines:
             console.print(line)
     return captured.get()
+
+
+def describe_receipts(receipts: Receipts) -> str:
+    """Describe the number of answers, their tokens, and the tokens of the files they cite."""
+    return (
+        f"{how_many(receipts.answers, 'answer')} with {receipts.tokens:,} tokens"
+        f" from files with {receipts.document_tokens:,}"
+    )

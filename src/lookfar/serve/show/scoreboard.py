@@ -6,6 +6,7 @@ Questions come from files, so they are escaped before they are printed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from lookfar.errors import how_many
@@ -51,31 +52,18 @@ def json_shape(
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
-    return {
-        "queries": comparison.queries,
-        "unpaired": comparison.unpaired,
-        "before": round(comparison.before, 6),
-        "after": round(comparison.after, 6),
-        "delta": round(comparison.delta, 6),
-        "low": round(comparison.low, 6),
-        "high": round(comparison.high, 6),
-        "p": round(comparison.p, 6),
-        "significant": comparison.significant,
-        "wins": comparison.wins,
-        "losses": comparison.losses,
-        "ties": comparison.ties,
-        "moved": [
-            {
-                "id": moved.id,
-                "query": moved.query,
-                "before": round(moved.before, 6),
-                "after": round(moved.after, 6),
-                "rank_before": moved.rank_before,
-                "rank_after": moved.rank_after,
-            }
-            for moved in comparison.moved
-        ],
-    }
+    shape: dict[str, Any] = {}
+    for key, value in _rounded(comparison).items():
+        shape[key] = value
+        if key == "p":
+            shape["significant"] = comparison.significant
+    del shape["metric"]
+    return shape | {"moved": [_rounded(moved) for moved in comparison.moved]}
+
+
+def _rounded(record: Comparison | Moved) -> dict[str, Any]:
+    fields = asdict(record).items()
+    return {key: round(value, 6) if isinstance(value, float) else value for key, value in fields}
 
 
 def _lines(

@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lookfar.errors import InvalidArgument
+from lookfar.serve.show.printable import safe_name
+
+if TYPE_CHECKING:
+    from lookfar.model import Incomplete
+    from lookfar.serve.tools.tool import Input, Json, Session
 
 _DIGITS = 12
 _FORM = re.compile(r"([a-z]{1,20})-(\d{1,6}(?:\.\d{1,6}){0,9})-(\d{1,12})-([0-9a-f]{12})")
@@ -91,3 +96,29 @@ def _parse(text: str) -> tuple[str, str, str, str]:
 def _digest(about: Any, kind: str) -> str:
     text = json.dumps([kind, about], sort_keys=True, default=str)
     return sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+SEARCH_CURSOR = "search"
+"""The kind of cursor that continues a search."""
+
+
+def next_page(
+    session: Session, given: Input, about: Json, reached: tuple[int, ...], states: Mapping[str, int]
+) -> str:
+    """Return a cursor that continues a search after this page, and remember the call.
+
+    ``states`` are the generations that answered; the pages of a single collection all come from
+    the same one.
+    """
+    generation = next(iter(states.values())) if len(states) == 1 else 0
+    cursor = Cursor(reached, generation).write(about, SEARCH_CURSOR)
+    arguments = given.model_dump(exclude={"cursor", "budget"}, exclude_unset=True)
+    remember_call(session.memory, cursor, arguments)
+    return cursor
+
+
+def missing_lines(notes: Iterable[Incomplete]) -> list[str]:
+    """Format what may be missing from an answer, each reason once."""
+    return [
+        f"Incomplete ({note.reason}): {safe_name(note.detail)}" for note in dict.fromkeys(notes)
+    ]

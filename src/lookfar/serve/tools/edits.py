@@ -90,9 +90,6 @@ def _edit(session: Session, given: EditInput, _: Call) -> Result:
     return bounded(lambda budget: _show(done, budget), _DIFF_TOKENS, _LEAST_TOKENS)
 
 
-# --- arguments that do not fit the operation ----------------------------------------------------
-
-
 def _check_arguments(at: int, edit: OneEdit) -> None:
     """Refuse arguments that the operation ignores, unless they have their default value.
 
@@ -134,9 +131,6 @@ def _wrong(at: int, name: str, reason: str, hint: str) -> InvalidArgument:
         hint=hint,
         details={"field": field, "reason": reason},
     )
-
-
-# --- the result ---------------------------------------------------------------------------------
 
 
 def _show(done: EditResult, budget: int) -> Result:

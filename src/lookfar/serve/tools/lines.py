@@ -14,8 +14,8 @@ from lookfar.model import FileMatches, Matches
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
+from lookfar.serve.tools.cursor import missing_lines, next_page
 from lookfar.serve.tools.inputs import LEAST_TOKENS
-from lookfar.serve.tools.paging import missing_lines, next_page
 from lookfar.serve.tools.tool import Call, Json, Result, Session, bounded
 
 if TYPE_CHECKING:

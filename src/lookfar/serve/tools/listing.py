@@ -11,9 +11,8 @@ from lookfar.model import Listed
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
-from lookfar.serve.tools.cursor import Cursor
+from lookfar.serve.tools.cursor import SEARCH_CURSOR, Cursor, missing_lines, next_page
 from lookfar.serve.tools.inputs import LEAST_TOKENS
-from lookfar.serve.tools.paging import SEARCH_CURSOR, missing_lines, next_page
 from lookfar.serve.tools.tool import Call, Json, Result, Session, bounded
 
 if TYPE_CHECKING:

@@ -110,9 +110,6 @@ def _next(session: Session, given: ReadInput, offset: int, about: Json) -> str:
     return cursor
 
 
-# --- a large document -----------------------------------------------------------------------------
-
-
 def _show_outline(session: Session, reading: Reading, tree: Outline, given: ReadInput) -> Result:
     """Show the sections of a document with their lines, and its beginning."""
     about = {"target": given.target, "sha256": reading.sha256}
@@ -150,9 +147,6 @@ def _sections_that_fit(sections: Sequence[Section]) -> list[Section]:
         if sum(len(section.title) // 4 + 6 for section in chosen) <= _OUTLINE:
             return chosen
     return list(sections[: _OUTLINE // 10])
-
-
-# --- several targets ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +202,6 @@ def _fair_shares(costs: Sequence[int], budget: int) -> list[int]:
         shares[at] = min(costs[at], left // (len(order) - position))
         left -= shares[at]
     return shares
-
-
-# --- the shape of a reading -----------------------------------------------------------------------
 
 
 def _shape(reading: Reading, text: str) -> Json:

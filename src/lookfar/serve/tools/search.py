@@ -20,12 +20,11 @@ from lookfar.serve.show import json_shapes
 from lookfar.serve.show.answer_map import MAP_TOKENS, AnswerMap, Question, draw_map, name_document
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.show.printable import safe_name
-from lookfar.serve.tools.cursor import Cursor, recall_call
+from lookfar.serve.tools.cursor import SEARCH_CURSOR, Cursor, missing_lines, next_page, recall_call
 from lookfar.serve.tools.dates import moment
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget, between
 from lookfar.serve.tools.lines import show_lines
 from lookfar.serve.tools.listing import show_listing
-from lookfar.serve.tools.paging import SEARCH_CURSOR, missing_lines, next_page
 from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
@@ -50,19 +49,11 @@ def _few(queries: list[str]) -> list[str]:
     return queries
 
 
-def _hybrid() -> SearchMode:
-    return "hybrid"
-
-
-def _map() -> Detail:
-    return "map"
-
-
 class SearchInput(Input):
     query: Annotated[str, Field(description="Question, words, name or path")] = ""
     queries: Annotated[list[str], AfterValidator(_few), Field(description="Up to ten at once")] = []
-    mode: Annotated[SearchMode, Field(default_factory=_hybrid)]
-    detail: Annotated[Detail, Field(default_factory=_map)]
+    mode: Annotated[SearchMode, Field(default_factory=lambda: "hybrid")]
+    detail: Annotated[Detail, Field(default_factory=lambda: "map")]
     kinds: list[Lane] = []
     prefix: Annotated[str, Field(description="Of paths")] = ""
     glob: str = ""
@@ -188,9 +179,6 @@ def _filters(given: SearchInput) -> Filters:
     )
 
 
-# --- the map --------------------------------------------------------------------------------------
-
-
 def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) -> Result:
     questions = given.questions
     skip = cursor.offsets if given.cursor else (0,) * len(questions)
@@ -279,9 +267,6 @@ def _complete(hit: Hit, shape: Json) -> None:
     shape["also"] = [
         format_citation(alike.collection, alike.uri, alike.span, alike.sha256) for alike in hit.also
     ]
-
-
-# --- passages -------------------------------------------------------------------------------------
 
 
 def _show_passages(session: Session, given: SearchInput, call: Call, cursor: Cursor) -> Result:

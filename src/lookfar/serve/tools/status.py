@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lookfar.errors import how_many
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
-from lookfar.serve.show.receipts import describe_receipts
+from lookfar.serve.show.render import describe_receipts
 from lookfar.serve.tools.tool import Call, Input, Result, Session, Tool, bounded
 
 _MOST_NAMED = 100
@@ -47,13 +45,9 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
             {**shape, "failures": shape["failures"][:most], "stale": shape["stale"][:most]}
             for shape in shapes
         ]
-        return Result({"collections": named}, safe_lines(lines))
+        return Result({"collections": named}, "\n".join(map(safe_name, lines)))
 
     return bounded(show, _MOST_NAMED)
-
-
-def safe_lines(lines: Sequence[str]) -> str:
-    return "\n".join(map(safe_name, lines))
 
 
 STATUS = Tool(

@@ -84,9 +84,6 @@ def _lines(text: str) -> list[_Line]:
     return lines[:-1]
 
 
-# --- reStructuredText ------------------------------------------------------------------------
-
-
 def _rst(lines: list[_Line]) -> tuple[list[Heading], list[Block]]:
     headings: list[Heading] = []
     blocks: list[Block] = []
@@ -180,9 +177,6 @@ def _indent(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
-# --- AsciiDoc --------------------------------------------------------------------------------
-
-
 def _asciidoc(lines: list[_Line]) -> tuple[list[Heading], list[Block]]:
     headings: list[Heading] = []
     blocks: list[Block] = []
@@ -208,9 +202,6 @@ def _asciidoc(lines: list[_Line]) -> tuple[list[Heading], list[Block]]:
                 title = " ".join(heading[2].split())
                 headings.append(Heading(len(heading[1]), title, line.start, line.end))
     return headings, blocks
-
-
-# --- Org -------------------------------------------------------------------------------------
 
 
 def _org(lines: list[_Line]) -> tuple[list[Heading], list[Block]]:

@@ -118,9 +118,6 @@ def check_sqlite(subject: Subject) -> Iterator[Finding]:
         yield Finding("sqlite", "ok", f"SQLite {version}; write-ahead logs work on this disk.")
 
 
-# --- folders ----------------------------------------------------------------------------------
-
-
 def open_to_others(home: Path) -> list[Path]:
     """Return the indexes in a folder that other users of this machine can read."""
     if sys.platform == "win32" or not home.is_dir() or not home.stat().st_mode & 0o077:

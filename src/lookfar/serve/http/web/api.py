@@ -37,9 +37,6 @@ _WAIT_SECONDS: Final = 10.0
 """How long a rollback waits for another writer."""
 
 
-# --- search -------------------------------------------------------------------------------------
-
-
 class SearchInput(Input):
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
     lanes: list[Lane] = []
@@ -141,9 +138,6 @@ def _format_time(nanoseconds: int) -> str:
     return datetime.fromtimestamp(nanoseconds // 10**9, UTC).isoformat() if nanoseconds else ""
 
 
-# --- overview -----------------------------------------------------------------------------------
-
-
 class NoInput(Input):
     pass
 
@@ -176,9 +170,6 @@ def _listed(document: Listed) -> Json:
         "language": document.language,
         "modified": _format_time(document.modified_ns),
     }
-
-
-# --- one document -------------------------------------------------------------------------------
 
 
 class DocumentInput(Input):
@@ -226,9 +217,6 @@ def _document(session: Session, given: DocumentInput, call: Call) -> Result:
     return Result(data, "")
 
 
-# --- the graph ----------------------------------------------------------------------------------
-
-
 class GraphInput(Input):
     collection: str = ""
     around: Annotated[str, Field(description="A URI: only documents close to it")] = ""
@@ -249,20 +237,11 @@ def _graph(session: Session, given: GraphInput, call: Call) -> Result:
         "collection": graph.collection,
         "generation": graph.generation,
         "documents": graph.documents,
-        "nodes": [
-            {"uri": n.uri, "title": n.title, "community": n.community, "links": n.links}
-            for n in graph.nodes
-        ],
-        "edges": [list(edge) for edge in graph.edges],
-        "communities": [
-            {"number": c.number, "size": c.size, "title": c.title, "uri": c.uri}
-            for c in graph.communities[:100]
-        ],
+        "nodes": json_shapes.plain(graph.nodes),
+        "edges": json_shapes.plain(graph.edges),
+        "communities": json_shapes.plain(graph.communities[:100]),
     }
     return Result(data, "")
-
-
-# --- generations --------------------------------------------------------------------------------
 
 
 class CollectionInput(Input):
@@ -310,9 +289,6 @@ def _roll_back(session: Session, given: RollBackInput, call: Call) -> Result:
     )
 
 
-# --- evaluation ---------------------------------------------------------------------------------
-
-
 class EvaluateInput(Input):
     mode: Mode = "hybrid"
     count: Annotated[
@@ -340,9 +316,6 @@ def _evaluate(session: Session, given: EvaluateInput, call: Call) -> Result:
         on_question=lambda done, total: report(Progress(done, total, 0, 0)),
     )
     return Result(results_as_json(results), "")
-
-
-# --- the table ----------------------------------------------------------------------------------
 
 
 ROWS: Sequence[Tool] = (

@@ -76,19 +76,11 @@ class _States:
             status = self._count(name, folder, watching)
         except LookfarError as error:  # The index is damaged or from a newer version.
             status, failure = json_shapes.status(_unreadable_status(name, folder)), error
-        progress = folder.progress
         return {
             **status,
-            "watcher": json_shapes.watcher(watching),
+            "watcher": json_shapes.plain(watching),
             "building_since": folder.building_since,
-            "progress": None
-            if progress is None
-            else {
-                "files": progress.files,
-                "total_files": progress.total_files,
-                "bytes": progress.bytes,
-                "total_bytes": progress.total_bytes,
-            },
+            "progress": json_shapes.plain(folder.progress),
             "failure": failure.message if failure is not None else "",
         }
 
