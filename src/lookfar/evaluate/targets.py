@@ -10,14 +10,13 @@ from lookfar.collections.read_documents import titles
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.evaluate.judged import Judged
-from lookfar.model import Document, Span
+from lookfar.model import Document, Hit, Page, Span
 from lookfar.retrieve.locate.address import SCHEME, parse_address
 from lookfar.retrieve.locate.target import locate, parse_target
 from lookfar.text.parse.languages import detect_language
 
 if TYPE_CHECKING:
     from lookfar.library import Library
-    from lookfar.model import Hit, Page
 
 _NOT_FILES = {"commits", "memory", "documents"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from lookfar.model.documents import Kind, Span
@@ -65,23 +65,9 @@ class Filters:
     ) -> None:
         """``kinds`` are kinds of documents, such as ``("docs", "code")``."""
         # Written out because a dataclass cannot accept two names for one field.
-        for name, value in (
-            ("prefix", prefix),
-            ("uris", uris),
-            ("glob", glob),
-            ("heading", heading),
-            ("tags", tags),
-            ("lanes", lanes if kinds is None else kinds),
-            ("languages", languages),
-            ("after", after),
-            ("before", before),
-            ("authors", authors),
-            ("touches", touches),
-            ("branch", branch),
-            ("phrases", phrases),
-            ("without", without),
-        ):
-            object.__setattr__(self, name, value)
+        given = {**locals(), "lanes": lanes if kinds is None else kinds}
+        for field in fields(self):
+            object.__setattr__(self, field.name, given[field.name])
 
     @property
     def kinds(self) -> tuple[Kind, ...]:

@@ -12,19 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
-from typing import TYPE_CHECKING
 
-from lookfar.model import Comment, Document
+from lookfar.config import SearchSettings
+from lookfar.model import Comment, Document, Hit, Incomplete
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.ranking import Candidate, Source
 from lookfar.retrieve.retrievers.programs import score_words
 from lookfar.retrieve.search import collect_candidates, make_stages, rank
 from lookfar.text.parse.comments import find_comments
-
-if TYPE_CHECKING:
-    from lookfar.config import SearchSettings
-    from lookfar.model import Hit, Incomplete
 
 _MOST_FILES = 8
 """Files parsed for one question."""

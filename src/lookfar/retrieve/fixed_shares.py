@@ -15,19 +15,17 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lookfar.common.utf16 import count_units
+from lookfar.config import SearchSettings
+from lookfar.model import Hit, Incomplete
+from lookfar.ports import Place
 from lookfar.retrieve.answer.diversify import Passage, join_chunks
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.ranking import Ranking, Source
 from lookfar.retrieve.search import collect_candidates
 from lookfar.retrieve.stages.wording import score_word_pairs
-
-if TYPE_CHECKING:
-    from lookfar.config import SearchSettings
-    from lookfar.model import Hit, Incomplete
-    from lookfar.ports import Place
 
 SearchFunction = Callable[
     [Sequence[Source], "SearchSettings", bool], "tuple[list[Hit], list[Incomplete]]"

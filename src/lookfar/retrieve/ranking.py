@@ -14,13 +14,11 @@ from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lookfar.model import Contribution, Filters, Incomplete, Mode
-from lookfar.ports import Place
+from lookfar.ports import Embedder, Place, Reranker, Snapshot
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from lookfar.ports import Embedder, Reranker, Snapshot
 
 QuestionKind = Literal["identifier", "path", "error", "phrase", "question"]
 

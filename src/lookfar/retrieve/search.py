@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from lookfar.config import SearchSettings
+from lookfar.model import Hit, Incomplete, Relation
+from lookfar.ports import Definition, Snapshot
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.answer.focus import FocusQuery
 from lookfar.retrieve.answer.relevance import note_low_relevance
 from lookfar.retrieve.question.expand import ground_plans
+from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source, Stage
 from lookfar.retrieve.retrievers import programs
 from lookfar.retrieve.retrievers.candidates import (
     gather_candidates,
@@ -41,12 +44,6 @@ from lookfar.retrieve.stages.fuse import (
 from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
 from lookfar.retrieve.stages.recency import boost_recent
 from lookfar.retrieve.stages.wording import boost_synonyms, boost_word_pairs
-
-if TYPE_CHECKING:
-    from lookfar.config import SearchSettings
-    from lookfar.model import Hit, Incomplete, Relation
-    from lookfar.ports import Definition, Snapshot
-    from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source, Stage
 
 
 def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:

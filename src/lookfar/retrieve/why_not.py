@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from lookfar.config import SearchSettings
 from lookfar.model import Filters, WhyNot
 from lookfar.retrieve.answer.choose import choose_passages
+from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.expand import ground_plans
+from lookfar.retrieve.ranking import Source
 from lookfar.retrieve.search import rank
-
-if TYPE_CHECKING:
-    from lookfar.config import SearchSettings
-    from lookfar.retrieve.answer.diversify import Passage
-    from lookfar.retrieve.ranking import Source
 
 
 def explain_absence(sources: Sequence[Source], settings: SearchSettings, uri: str) -> WhyNot:

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+from lookfar.config import SearchSettings
+from lookfar.model import Incomplete
 from lookfar.retrieve.answer.diversify import Passage, make_passages
 from lookfar.retrieve.answer.duplicates import fold_equal, fold_near, fold_same_words
-
-if TYPE_CHECKING:
-    from lookfar.config import SearchSettings
-    from lookfar.model import Incomplete
-    from lookfar.retrieve.ranking import Ranking, Source
+from lookfar.retrieve.ranking import Ranking, Source
 
 
 def choose_passages(

@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING
 
 from lookfar.errors import how_many
 from lookfar.model import Contribution, Likeness
+from lookfar.retrieve.answer.diversify import Passage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from lookfar.retrieve.answer.diversify import Passage
 
 READ = 20
 """Minimum number of passages whose texts are read to compare their words."""

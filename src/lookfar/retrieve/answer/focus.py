@@ -13,15 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from lookfar.ports import Embedder
 from lookfar.retrieve.question.names import compile_definition_pattern, find_names
+from lookfar.retrieve.ranking import Ranking
 from lookfar.store.keywords.analyser import analyse
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from lookfar.ports import Embedder
-    from lookfar.retrieve.ranking import Ranking
 
 SENTENCES = 3
 """Sentences returned per passage."""

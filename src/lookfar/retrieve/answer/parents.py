@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lookfar.model import Contribution, Section
-
-if TYPE_CHECKING:
-    from lookfar.retrieve.answer.diversify import Passage
-    from lookfar.retrieve.ranking import Source
+from lookfar.retrieve.answer.diversify import Passage
+from lookfar.retrieve.ranking import Source
 
 
 def widen_to_sections(

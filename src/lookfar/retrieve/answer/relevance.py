@@ -10,12 +10,10 @@ Searches by vector alone and small collections are not judged, since their score
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lookfar.model import Incomplete
-
-if TYPE_CHECKING:
-    from lookfar.retrieve.ranking import Ranking
+from lookfar.retrieve.ranking import Ranking
 
 WORDS_AND_MEANING: Final = 0.5
 WORDS_ALONE: Final = 0.2

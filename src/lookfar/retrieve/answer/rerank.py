@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from lookfar.errors import IOFailed, ModelUnavailable
 from lookfar.model import Incomplete
-
-if TYPE_CHECKING:
-    from lookfar.ports import Reranker
-    from lookfar.retrieve.answer.diversify import Passage
+from lookfar.ports import Reranker
+from lookfar.retrieve.answer.diversify import Passage
 
 _DIGITS = 6
 

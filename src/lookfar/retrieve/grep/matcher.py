@@ -6,10 +6,11 @@ Texts are UTF-8 with ``\\n`` line ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
 
 from lookfar.errors import InvalidArgument
 from lookfar.model import Case
+from lookfar.ports import Need
 from lookfar.retrieve.grep.literals import derive_literal_need, derive_need
 from lookfar.retrieve.grep.syntax import (
     LONGEST,
@@ -23,9 +24,6 @@ from lookfar.retrieve.grep.syntax import (
     parse,
     to_re2,
 )
-
-if TYPE_CHECKING:
-    from lookfar.ports import Need
 
 _MOST_MEMORY: Final = 32 << 20
 """For RE2, per expression."""

@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lookfar.common.lines import Lines
 from lookfar.errors import InvalidArgument
-from lookfar.model import FileMatches, Incomplete, MatchedLine, Span, State
+from lookfar.model import FileMatches, Filters, Incomplete, MatchedLine, Section, Span, State
+from lookfar.ports import Facts
+from lookfar.retrieve.grep.matcher import LineSpan, Matcher
 from lookfar.retrieve.locate.sections import find_moved, find_path
 from lookfar.retrieve.question.admission import resolve_globs
-
-if TYPE_CHECKING:
-    from lookfar.model import Filters, Section
-    from lookfar.ports import Facts
-    from lookfar.retrieve.grep.matcher import LineSpan, Matcher
-    from lookfar.retrieve.ranking import Source
+from lookfar.retrieve.ranking import Source
 
 MOST_FILES: Final = 100_000
 MOST_LINES: Final = 100_000

@@ -6,13 +6,10 @@ Names resolve as links do: case-insensitive, by the end of a path, by alias, by 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from lookfar.common.target import Target
+from lookfar.ports import Snapshot
 from lookfar.store.catalogue.link_names import link_name
-
-if TYPE_CHECKING:
-    from lookfar.ports import Snapshot
 
 _LINK = re.compile(r"\s*!?\[\[([^\[\]|]+)(?:\|[^\[\]]*)?\]\]\s*")
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lookfar.model import Section
+from lookfar.model import Section
 
 
 def find_innermost(sections: Iterable[Section], offset: int) -> Section | None:

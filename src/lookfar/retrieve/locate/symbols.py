@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lookfar.errors import Ambiguous
-
-if TYPE_CHECKING:
-    from lookfar.model import Section
-    from lookfar.ports import Snapshot
+from lookfar.model import Section
+from lookfar.ports import Snapshot
 
 _BETWEEN = re.compile(r"\s*(?:::|->|[.#>→])\s*")
 _NAME = re.compile(r"[\w$~@!?-]+(?:\s*(?:::|->|[.#>→])\s*[\w$~@!?-]+)*")

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from lookfar.model import Community, GraphNode, LinkGraph
-
-if TYPE_CHECKING:
-    from lookfar.ports import LinkedDocuments
+from lookfar.ports import LinkedDocuments
 
 
 def draw_graph(

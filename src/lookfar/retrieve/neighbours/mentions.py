@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lookfar.model import RelatedEntry
+from lookfar.ports import Edge, Snapshot
 from lookfar.retrieve.neighbours.related import LinkSources, classify_memory_link, make_link_entry
 from lookfar.store.catalogue.link_names import link_name, list_names
-
-if TYPE_CHECKING:
-    from lookfar.ports import Edge, Snapshot
 
 ABOUT = "About: "
 """Start of the line of links at the end of a memory."""

@@ -11,16 +11,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lookfar.common.lines import Lines
-from lookfar.model import Filters, LinkKind, RelatedEntry, RelatedKind, Relation
+from lookfar.model import Filters, LinkKind, RelatedEntry, RelatedKind, Relation, Section
+from lookfar.ports import Edge, Place, Snapshot
 from lookfar.retrieve.locate.symbols import find_definitions, split_name
 from lookfar.store.keywords.analyser import terms_of
-
-if TYPE_CHECKING:
-    from lookfar.model import Section
-    from lookfar.ports import Edge, Place, Snapshot
 
 _IMPLEMENTS = re.compile(r"implement(ed|ation|ations|s)\b", re.IGNORECASE)
 _RELATED = re.compile(r"(see also|related|further reading)\b", re.IGNORECASE)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from lookfar.errors import InvalidPattern, how_many
-from lookfar.model import Incomplete
+from lookfar.model import Filters, Incomplete
+from lookfar.ports import Snapshot
+from lookfar.retrieve.ranking import Source
 from lookfar.sources.globs import glob_matcher
-
-if TYPE_CHECKING:
-    from lookfar.model import Filters
-    from lookfar.ports import Snapshot
-    from lookfar.retrieve.ranking import Source
 
 
 def resolve_globs(filters: Filters, snapshot: Snapshot) -> Filters:

@@ -12,13 +12,12 @@ from collections import Counter
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
+from lookfar.ports import Embedder, Snapshot
 from lookfar.store.keywords.analyser import stem
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from lookfar.ports import Embedder, Snapshot
 
 _MOST_TERMS = 20_000
 _FEWEST_DOCUMENTS = 2

@@ -11,20 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from lookfar.config import SearchSettings
 from lookfar.model import Filters, Incomplete
+from lookfar.ports import Snapshot
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.concepts import load_concepts
 from lookfar.retrieve.question.plan import add_words
 from lookfar.retrieve.question.synonyms import find_spellings, find_synonyms, parse_own_synonyms
 from lookfar.retrieve.question.typos import count_allowed_typos, find_nearest
+from lookfar.retrieve.ranking import Plan, QuestionKind
 from lookfar.store.keywords.analyser import terms_of
-
-if TYPE_CHECKING:
-    from lookfar.config import SearchSettings
-    from lookfar.ports import Snapshot
-    from lookfar.retrieve.ranking import Plan, QuestionKind
 
 Asked = Sequence[tuple["Plan", "Snapshot"]]
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from lookfar.retrieve.ranking import Plan
 from lookfar.store.keywords.analyser import LONGEST_TERM, terms_of
-
-if TYPE_CHECKING:
-    from lookfar.retrieve.ranking import Plan
 
 _MOST_NAMES: Final = 4
 """Names in one question; a text with more was pasted and is not about each of them."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
+from lookfar.ports import Embedder
 from lookfar.retrieve.question.query import Question, parse_question
 from lookfar.retrieve.ranking import Plan
 from lookfar.store.keywords.analyser import names_in, terms_of
@@ -16,8 +17,6 @@ from lookfar.store.keywords.analyser import names_in, terms_of
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from lookfar.ports import Embedder
 
 _LONGEST_QUERY = 10_000
 _MOST_RESULTS = 1_000

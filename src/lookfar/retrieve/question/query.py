@@ -13,14 +13,12 @@ Long questions and error messages were probably pasted, and have no syntax.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lookfar.retrieve.question.file_names import extract_path
+from lookfar.retrieve.ranking import QuestionKind
 from lookfar.store.keywords.analyser import names_in, terms_of
 from lookfar.text.parse.formats import parser_for
-
-if TYPE_CHECKING:
-    from lookfar.retrieve.ranking import QuestionKind
 
 _QUOTED = re.compile(
     r"""(?:^|(?<=\s))(?P<no>-|NOT\s+)?(?:"(?P<plain>[^"]+)"|“(?P<curly>[^“”]+)”)(?=$|[\s,.;:?!)])"""

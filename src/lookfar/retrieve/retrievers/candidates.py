@@ -9,19 +9,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from lookfar.ports import Statistics
+from lookfar.config import SearchSettings
+from lookfar.model import Filters
+from lookfar.ports import Place, Snapshot, Statistics
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.field_weights import chunk_weights, page_weights
 from lookfar.retrieve.question.file_names import extract_path
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking
 from lookfar.retrieve.retrievers.definitions import find_named_places
-
-if TYPE_CHECKING:
-    from lookfar.config import SearchSettings
-    from lookfar.model import Filters
-    from lookfar.ports import Place, Snapshot
 
 _PART_OF_NAME = 0.02
 _PART_OF_WORDS = 0.4

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
+from lookfar.model import Filters, Section, SymbolKind
+from lookfar.ports import Place, Snapshot
 from lookfar.retrieve.question.file_names import is_aside
 from lookfar.retrieve.question.names import (
     BETWEEN_NAMES,
@@ -18,12 +20,7 @@ from lookfar.retrieve.question.names import (
     compile_definition_pattern,
     find_names,
 )
-from lookfar.retrieve.ranking import NamedPlace
-
-if TYPE_CHECKING:
-    from lookfar.model import Filters, Section, SymbolKind
-    from lookfar.ports import Place, Snapshot
-    from lookfar.retrieve.ranking import Plan
+from lookfar.retrieve.ranking import NamedPlace, Plan
 
 _MOST_MEANT: Final = 5
 """Definitions of a common word; if there are more, it is unclear which one is meant."""

@@ -6,14 +6,11 @@ Documents are sorted by collection and URI; commits, whose URIs are hashes, newe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from lookfar.model import Listed
+from lookfar.ports import Facts
 from lookfar.retrieve.question.admission import resolve_globs
-
-if TYPE_CHECKING:
-    from lookfar.ports import Facts
-    from lookfar.retrieve.ranking import Source
+from lookfar.retrieve.ranking import Source
 
 
 def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[list[Listed], int]:

@@ -10,13 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from lookfar.common.lines import Lines
+from lookfar.retrieve.ranking import Candidate, Ranking, Source
 from lookfar.store.keywords.analyser import terms_of
-
-if TYPE_CHECKING:
-    from lookfar.retrieve.ranking import Candidate, Ranking, Source
 
 
 def replace_with_programs(ranking: Ranking, sources: Sequence[Source], most: int) -> Ranking:

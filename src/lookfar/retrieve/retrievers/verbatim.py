@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from lookfar.ports import Place
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.intent import asks_for_history
-from lookfar.retrieve.ranking import Candidate, Ranking, Stage
+from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source, Stage
 from lookfar.store.keywords.analyser import terms_of
-
-if TYPE_CHECKING:
-    from lookfar.ports import Place
-    from lookfar.retrieve.ranking import Plan, Source
 
 _WORDS: Final = 4
 """Length of the word groups that are looked up."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lookfar.retrieve.question.file_names import extract_path, matches_path_end
 from lookfar.retrieve.question.intent import asks_for_history
 from lookfar.retrieve.ranking import Ranking, Stage, within_reach
 from lookfar.store.keywords.analyser import terms_of
-
-if TYPE_CHECKING:
-    from lookfar.retrieve.ranking import Ranking
 
 _FEW_FILES = 5
 _IN_HISTORY = 1.5

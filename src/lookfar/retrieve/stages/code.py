@@ -12,15 +12,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from lookfar.ports import Definition, Place
 from lookfar.retrieve.question.file_names import is_marginal, is_test
 from lookfar.retrieve.question.names import BETWEEN_NAMES
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
 from lookfar.store.keywords.analyser import names_in, terms_of
-
-if TYPE_CHECKING:
-    from lookfar.ports import Definition, Place
 
 FILE_NAME = 0.4
 """Boost for a file named after what is asked for."""

@@ -7,14 +7,12 @@ system does, for users who migrate from it; the default is in ``code``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lookfar.retrieve.question.intent import Intent, detect_intents
+from lookfar.retrieve.ranking import Candidate, Ranking
+from lookfar.retrieve.stages.code import Defined, Judge
 from lookfar.store.keywords.analyser import names_in, terms_of
-
-if TYPE_CHECKING:
-    from lookfar.retrieve.ranking import Candidate, Ranking
-    from lookfar.retrieve.stages.code import Defined, Judge
 
 LARGE: Final = ((8_000, 0.95), (4_000, 0.98))
 """Characters of a chunk, and the factor for larger ones."""

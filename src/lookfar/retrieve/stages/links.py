@@ -9,17 +9,13 @@ link is followed. Links from code and to or from commits do not count.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from lookfar.model import Relation
 from lookfar.retrieve.neighbours.related import classify_link, find_headings
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.field_weights import CHUNK_WEIGHTS
-from lookfar.retrieve.ranking import Candidate, Ranking, Stage
+from lookfar.retrieve.ranking import Candidate, Ranking, Source, Stage
 from lookfar.store.catalogue.link_names import fold, page_path, parent_folder
-
-if TYPE_CHECKING:
-    from lookfar.model import Relation
-    from lookfar.retrieve.ranking import Source
 
 _MOST_JOINING = 20
 """Documents that may be found by links alone."""

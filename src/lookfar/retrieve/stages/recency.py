@@ -5,13 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
+from lookfar.ports import Snapshot
 from lookfar.retrieve.neighbours.mentions import read_front_matter
-
-if TYPE_CHECKING:
-    from lookfar.ports import Snapshot
-    from lookfar.retrieve.ranking import Ranking, Source, Stage
+from lookfar.retrieve.ranking import Ranking, Source, Stage
 
 _DAY = 86_400.0
 

@@ -8,15 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from lookfar.ports import Place
-from lookfar.retrieve.ranking import Candidate, Ranking, Stage, within_reach
+from lookfar.ports import Place, Snapshot
+from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source, Stage, within_reach
 from lookfar.store.keywords.analyser import analyse
-
-if TYPE_CHECKING:
-    from lookfar.ports import Snapshot
-    from lookfar.retrieve.ranking import Plan, Source
 
 _FARTHEST = 3
 """Largest distance of two words in a question that form a pair."""

@@ -34,18 +34,17 @@ from lookfar.serve.http.statuses import (
     wrap_unexpected,
 )
 from lookfar.serve.http.stream import stream
+from lookfar.serve.http.tokens import Tokens
 from lookfar.serve.http.visits import Visit, Watch, get_visit
 from lookfar.serve.http.web import live, static_files
 from lookfar.serve.http.web.routes import web_routes
+from lookfar.serve.tools.tool import Session, Tool
 from lookfar.serve.toolsets import load_toolset
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerMiddleware
     from mcp.server.lowlevel import Server
     from starlette.types import Receive, Scope, Send
-
-    from lookfar.serve.http.tokens import Tokens
-    from lookfar.serve.tools.tool import Session, Tool
 
 _MCP: Final = "/mcp"
 _STREAM: Final = "/query_documents_stream"

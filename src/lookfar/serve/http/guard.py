@@ -37,13 +37,12 @@ from lookfar.serve.http.statuses import (
     error_response,
     wrap_unexpected,
 )
+from lookfar.serve.http.tokens import Tokens
 from lookfar.serve.http.visits import KEY, Visit, Watch
 from lookfar.serve.tools.tool import REACHABLE
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from lookfar.serve.http.tokens import Tokens
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 

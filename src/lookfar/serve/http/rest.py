@@ -15,7 +15,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from pydantic_core import from_json
@@ -24,13 +24,11 @@ from starlette.responses import Response
 
 from lookfar.collections.passes import Closing
 from lookfar.errors import ConfirmationNeeded, InvalidArgument, LookfarError, NotFound
+from lookfar.index.progress import OnProgress, Progress
 from lookfar.serve.http.statuses import NotJson, ScopeTooSmall, error_response, json_response
 from lookfar.serve.http.visits import LEFT, Visit, Watch, get_visit
 from lookfar.serve.tools.tool import Json, Result, Session, Tool
 from lookfar.serve.toolsets import explain_missing_tool
-
-if TYPE_CHECKING:
-    from lookfar.index.progress import OnProgress, Progress
 
 T = TypeVar("T")
 

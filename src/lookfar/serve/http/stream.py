@@ -13,21 +13,19 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from lookfar.errors import LookfarError
+from lookfar.index.progress import Progress
 from lookfar.model import Mode
 from lookfar.serve.http.rest import GivenUp, HttpCall, Tools, read_arguments
 from lookfar.serve.http.statuses import error_shape, wrap_unexpected
 from lookfar.serve.http.visits import get_visit
 from lookfar.serve.tools.tool import Result, Session, Tool
 from lookfar.serve.toolsets.ragdocs import QueryDocumentsInput, query_documents
-
-if TYPE_CHECKING:
-    from lookfar.index.progress import Progress
 
 _log = logging.getLogger(__name__)
 _QUIET_SECONDS: Final = 15.0

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lookfar import __version__
 from lookfar.errors import InvalidConfig
-
-if TYPE_CHECKING:
-    from lookfar.serve.http.visits import Visit
+from lookfar.serve.http.visits import Visit
 
 
 class Traces:

@@ -14,7 +14,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import anyio
 import anyio.from_thread
@@ -29,6 +29,7 @@ from lookfar import __version__
 from lookfar.collections.read_documents import titles
 from lookfar.common.turns import TURNS
 from lookfar.errors import ConfirmationNeeded, LookfarError, NotFound, as_out_of_memory
+from lookfar.index.progress import OnProgress, Progress
 from lookfar.retrieve.answer.pack import cut, tokens
 from lookfar.retrieve.locate.address import SCHEME, format_address, parse_address
 from lookfar.serve.mcp.changes import Changes
@@ -45,9 +46,6 @@ from lookfar.serve.tools.tool import (
     part_of,
 )
 from lookfar.serve.toolsets import explain_missing_tool
-
-if TYPE_CHECKING:
-    from lookfar.index.progress import OnProgress, Progress
 
 Results = Literal["auto", "text", "structured"]
 """Send text for models, data for programs, or both without repeating text (auto)."""

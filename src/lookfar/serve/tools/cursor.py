@@ -13,14 +13,12 @@ import re
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lookfar.errors import InvalidArgument
+from lookfar.model import Incomplete
 from lookfar.serve.show.printable import safe_name
-
-if TYPE_CHECKING:
-    from lookfar.model import Incomplete
-    from lookfar.serve.tools.tool import Input, Json, Session
+from lookfar.serve.tools.tool import Input, Json, Session
 
 _DIGITS = 12
 _FORM = re.compile(r"([a-z]{1,20})-(\d{1,6}(?:\.\d{1,6}){0,9})-(\d{1,12})-([0-9a-f]{12})")

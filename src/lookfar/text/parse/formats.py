@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from lookfar.ports import Parser
-from lookfar.text.parse.languages import LANGUAGES, Language, Tier, detect_language
+from lookfar.text.parse.languages import LANGUAGES, Tier, detect_language
 
 
 class Format(NamedTuple):
@@ -66,19 +66,11 @@ _READS: dict[Tier, str] = {
 }
 
 
-def _code_format(language: Language) -> Format:
-    reads = _READS[language.tier]
-    return Format(
-        language.name,
-        language.language,
-        language.extensions,
-        reads,
-        "source_code.parse",
-        language.names,
-    )
-
-
-CODE_FORMATS: tuple[Format, ...] = tuple(_code_format(language) for language in LANGUAGES)
+CODE_FORMATS: tuple[Format, ...] = tuple(
+    Format(entry.name, entry.language, entry.extensions, _READS[entry.tier], "source_code.parse",
+           entry.names)
+    for entry in LANGUAGES
+)  # fmt: skip
 
 _BY_EXTENSION = {extension: entry for entry in FORMATS for extension in entry.extensions}
 _BY_LANGUAGE = {entry.language: entry for entry in CODE_FORMATS}

@@ -7,10 +7,10 @@ once per process, when a file first needs them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from lookfar.model import SymbolKind
 
@@ -41,13 +41,13 @@ Find = Callable[["Node"], Definition | None]
 class Rules:
     """How to find definitions in one grammar."""
 
-    definitions: Mapping[str, SymbolKind]
+    definitions: Mapping[str, SymbolKind] = field(default_factory=dict)
     """Node types that are definitions, with the kind they define."""
-    finders: Mapping[str, Find]
+    finders: Mapping[str, Find] = field(default_factory=dict)
     """Node types that need a function to decide."""
-    wrappers: Mapping[str, str]
+    wrappers: Mapping[str, str] = field(default_factory=dict)
     """Node types around one definition, and the field that contains it; empty for the last."""
-    groups: frozenset[str]
+    groups: frozenset[str] = frozenset(("ERROR",))
     """Node types that contain definitions but are not definitions."""
     comments: frozenset[str] = frozenset(("comment",))
     attributes: frozenset[str] = frozenset()
@@ -56,6 +56,15 @@ class Rules:
     """Node types of bodies that are not in a named field."""
     joins: bool = False
     """Neighbours with the same name are one definition: equations, clauses."""
+
+
+def _by_kind(**node_types: str) -> dict[str, SymbolKind]:
+    """Return the definitions of a grammar from its node types, listed by the kind they define."""
+    return {
+        node_type: cast("SymbolKind", kind.rstrip("_"))
+        for kind, names in node_types.items()
+        for node_type in names.split()
+    }
 
 
 def node_text(node: Node | None) -> str:
@@ -170,20 +179,15 @@ def _script_pair(node: Node) -> Definition | None:
 
 
 _SCRIPT = Rules(
-    definitions={
-        "function_declaration": "function",
-        "generator_function_declaration": "function",
-        "function_signature": "function",
-        "class_declaration": "class",
-        "abstract_class_declaration": "class",
-        "interface_declaration": "interface",
-        "enum_declaration": "enum",
-        "type_alias_declaration": "type",
-        "internal_module": "module",
-        "module": "module",
-        "method_definition": "method",
-        "abstract_method_signature": "method",
-    },
+    definitions=_by_kind(
+        function="function_declaration generator_function_declaration function_signature",
+        class_="class_declaration abstract_class_declaration",
+        interface="interface_declaration",
+        enum="enum_declaration",
+        type="type_alias_declaration",
+        module="internal_module module",
+        method="method_definition abstract_method_signature",
+    ),
     finders={
         "lexical_declaration": _script_variable,
         "variable_declaration": _script_variable,
@@ -281,7 +285,6 @@ _GO = Rules(
         "const_spec": _go_value,
         "var_spec": _go_value,
     },
-    wrappers={},
     groups=frozenset(
         ("ERROR", "type_declaration", "const_declaration", "var_declaration", "var_spec_list")
     ),
@@ -291,18 +294,12 @@ _GO = Rules(
 # --- Java, C#, Kotlin, Scala, PHP, Swift -------------------------------------------------------
 
 _JAVA = Rules(
-    definitions={
-        "class_declaration": "class",
-        "interface_declaration": "interface",
-        "annotation_type_declaration": "interface",
-        "enum_declaration": "enum",
-        "record_declaration": "class",
-        "method_declaration": "method",
-        "constructor_declaration": "method",
-        "compact_constructor_declaration": "method",
-    },
-    finders={},
-    wrappers={},
+    definitions=_by_kind(
+        class_="class_declaration record_declaration",
+        interface="interface_declaration annotation_type_declaration",
+        enum="enum_declaration",
+        method="method_declaration constructor_declaration compact_constructor_declaration",
+    ),
     groups=frozenset(("ERROR", "enum_body_declarations")),
     comments=frozenset(("line_comment", "block_comment")),
 )
@@ -324,20 +321,16 @@ def _csharp_property(node: Node) -> Definition | None:
 
 
 _CSHARP = Rules(
-    definitions={
-        "namespace_declaration": "module",
-        "class_declaration": "class",
-        "interface_declaration": "interface",
-        "struct_declaration": "struct",
-        "record_declaration": "class",
-        "record_struct_declaration": "struct",
-        "enum_declaration": "enum",
-        "delegate_declaration": "type",
-        "method_declaration": "method",
-        "constructor_declaration": "method",
-        "destructor_declaration": "method",
-        "local_function_statement": "function",
-    },
+    definitions=_by_kind(
+        module="namespace_declaration",
+        class_="class_declaration record_declaration",
+        interface="interface_declaration",
+        struct="struct_declaration record_struct_declaration",
+        enum="enum_declaration",
+        type="delegate_declaration",
+        method="method_declaration constructor_declaration destructor_declaration",
+        function="local_function_statement",
+    ),
     finders={
         "operator_declaration": _csharp_operator,
         "conversion_operator_declaration": _csharp_operator,
@@ -387,8 +380,6 @@ _KOTLIN = Rules(
         "companion_object": _kotlin_object,
         "property_declaration": _kotlin_property,
     },
-    wrappers={},
-    groups=frozenset(("ERROR",)),
     comments=frozenset(("line_comment", "block_comment", "multiline_comment")),
     bodies=frozenset(("function_body", "class_body", "block")),
 )
@@ -410,17 +401,13 @@ def _swift_property(node: Node) -> Definition | None:
 
 
 _SWIFT = Rules(
-    definitions={
-        "function_declaration": "function",
-        "init_declaration": "method",
-        "deinit_declaration": "method",
-        "subscript_declaration": "method",
-        "protocol_declaration": "interface",
-        "typealias_declaration": "type",
-    },
+    definitions=_by_kind(
+        function="function_declaration",
+        method="init_declaration deinit_declaration subscript_declaration",
+        interface="protocol_declaration",
+        type="typealias_declaration",
+    ),
     finders={"class_declaration": _swift_type, "property_declaration": _swift_property},
-    wrappers={},
-    groups=frozenset(("ERROR",)),
     comments=frozenset(("comment", "multiline_comment")),
 )
 
@@ -431,35 +418,30 @@ def _scala_value(node: Node) -> Definition | None:
 
 
 _SCALA = Rules(
-    definitions={
-        "object_definition": "class",
-        "package_object": "module",
-        "class_definition": "class",
-        "trait_definition": "trait",
-        "enum_definition": "enum",
-        "function_definition": "function",
-        "function_declaration": "function",
-        "type_definition": "type",
-        "given_definition": "constant",
-    },
+    definitions=_by_kind(
+        class_="object_definition class_definition",
+        module="package_object",
+        trait="trait_definition",
+        enum="enum_definition",
+        function="function_definition function_declaration",
+        type="type_definition",
+        constant="given_definition",
+    ),
     finders={"val_definition": _scala_value},
-    wrappers={},
     groups=frozenset(("ERROR", "package_clause", "template_body", "extension_definition")),
     comments=frozenset(("comment", "block_comment")),
 )
 
 _PHP = Rules(
-    definitions={
-        "namespace_definition": "module",
-        "class_declaration": "class",
-        "interface_declaration": "interface",
-        "trait_declaration": "trait",
-        "enum_declaration": "enum",
-        "function_definition": "function",
-        "method_declaration": "method",
-    },
-    finders={},
-    wrappers={},
+    definitions=_by_kind(
+        module="namespace_definition",
+        class_="class_declaration",
+        interface="interface_declaration",
+        trait="trait_declaration",
+        enum="enum_declaration",
+        function="function_definition",
+        method="method_declaration",
+    ),
     groups=frozenset(("ERROR", "if_statement", "compound_statement")),
 )
 
@@ -474,21 +456,17 @@ def _rust_impl(node: Node) -> Definition | None:
 
 
 _RUST = Rules(
-    definitions={
-        "function_item": "function",
-        "function_signature_item": "function",
-        "struct_item": "struct",
-        "enum_item": "enum",
-        "union_item": "struct",
-        "trait_item": "trait",
-        "mod_item": "module",
-        "macro_definition": "macro",
-        "type_item": "type",
-        "const_item": "constant",
-        "static_item": "constant",
-    },
+    definitions=_by_kind(
+        function="function_item function_signature_item",
+        struct="struct_item union_item",
+        enum="enum_item",
+        trait="trait_item",
+        module="mod_item",
+        macro="macro_definition",
+        type="type_item",
+        constant="const_item static_item",
+    ),
     finders={"impl_item": _rust_impl},
-    wrappers={},
     groups=frozenset(("ERROR", "foreign_mod_item", "declaration_list")),
     comments=frozenset(("line_comment", "block_comment")),
     attributes=frozenset(("attribute_item",)),
@@ -555,10 +533,6 @@ def _c_declaration(node: Node) -> Definition | None:
     return Definition(node, "constant", name, declarator.child_by_field_name("value"), None)
 
 
-def _c_member(node: Node) -> Definition | None:
-    return _c_function(node)
-
-
 def _c_typedef(node: Node) -> Definition | None:
     inner = node.child_by_field_name("type")
     name = one_line(node_text(node.child_by_field_name("declarator")), 120)
@@ -584,7 +558,7 @@ def _c_macro(node: Node) -> Definition | None:
 _C_FINDERS: dict[str, Find] = {
     "function_definition": _c_function,
     "declaration": _c_declaration,
-    "field_declaration": _c_member,
+    "field_declaration": _c_function,
     "struct_specifier": _c_type,
     "union_specifier": _c_type,
     "class_specifier": _c_type,
@@ -597,7 +571,7 @@ _C_GROUPS = frozenset(
     ("ERROR", "preproc_ifdef", "preproc_if", "preproc_else", "preproc_elif", "preproc_elifdef",
      "linkage_specification", "declaration_list")
 )  # fmt: skip
-_C = Rules(definitions={}, finders=_C_FINDERS, wrappers={}, groups=_C_GROUPS)
+_C = Rules(finders=_C_FINDERS, groups=_C_GROUPS)
 _CPP = Rules(
     definitions={
         "namespace_definition": "module",
@@ -623,14 +597,11 @@ def _ruby_scope(node: Node) -> Definition | None:
 _RUBY = Rules(
     definitions={"method": "method", "singleton_method": "method"},
     finders={"class": _ruby_scope, "module": _ruby_scope},
-    wrappers={},
     groups=frozenset(("ERROR", "body_statement", "singleton_class", "begin", "if", "unless")),
 )
 
 _BASH = Rules(
     definitions={"function_definition": "function"},
-    finders={},
-    wrappers={},
     groups=frozenset(("ERROR", "compound_statement", "if_statement")),
 )
 
@@ -659,14 +630,11 @@ def _lua_value(node: Node) -> Definition | None:
 
 
 _LUA = Rules(
-    definitions={},
     finders={
         "function_declaration": _lua_function,
         "variable_declaration": _lua_value,
         "assignment_statement": _lua_value,
     },
-    wrappers={},
-    groups=frozenset(("ERROR",)),
 )
 
 
@@ -682,7 +650,6 @@ def _haskell_named(kind: SymbolKind, inside: str = "") -> Find:
 
 
 _HASKELL = Rules(
-    definitions={},
     finders={
         "signature": _haskell_named("function"),
         "function": _haskell_named("function"),
@@ -695,7 +662,6 @@ _HASKELL = Rules(
         "class": _haskell_named("trait", "declarations"),
         "instance": _haskell_named("impl", "declarations"),
     },
-    wrappers={},
     groups=frozenset(("ERROR", "declarations", "imports")),
     comments=frozenset(("comment", "haddock")),
     attributes=frozenset(("pragma",)),
@@ -730,10 +696,7 @@ def _elixir_call(node: Node) -> Definition | None:
 
 
 _ELIXIR = Rules(
-    definitions={},
     finders={"call": _elixir_call},
-    wrappers={},
-    groups=frozenset(("ERROR",)),
     attributes=frozenset(("unary_operator",)),
     joins=True,
 )
@@ -759,8 +722,6 @@ def _zig_test(node: Node) -> Definition | None:
 _ZIG = Rules(
     definitions={"function_declaration": "function"},
     finders={"variable_declaration": _zig_variable, "test_declaration": _zig_test},
-    wrappers={},
-    groups=frozenset(("ERROR",)),
 )
 
 RULES: dict[str, Rules] = {

@@ -17,14 +17,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from lookfar.errors import LookfarError
-from lookfar.model import Counts, Status
+from lookfar.model import Counts, Status, Watching
 from lookfar.serve.http.stream import event
 from lookfar.serve.show import json_shapes
 from lookfar.serve.tools.tool import Json, Session
 
 if TYPE_CHECKING:
     from lookfar.collections.folder import Folder
-    from lookfar.model import Watching
 
 PATH: Final = "/api/events"
 _POLL_SECONDS: Final = 0.5

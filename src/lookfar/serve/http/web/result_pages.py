@@ -12,20 +12,18 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from lookfar.config import SearchSettings
+from lookfar.model import Contribution, Hit, Incomplete
+from lookfar.ports import Facts
 from lookfar.retrieve.answer.choose import choose_passages
+from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.answer.relevance import note_low_relevance
+from lookfar.retrieve.fixed_shares import SearchFunction
 from lookfar.retrieve.ranking import Source
 from lookfar.retrieve.search import rank
-
-if TYPE_CHECKING:
-    from lookfar.config import SearchSettings
-    from lookfar.model import Contribution, Hit, Incomplete
-    from lookfar.ports import Facts
-    from lookfar.retrieve.answer.diversify import Passage
-    from lookfar.retrieve.fixed_shares import SearchFunction
 
 _MAX_RANKINGS: Final = 6
 _MAX_PASSAGES: Final = 12_000

@@ -7,7 +7,6 @@ machine. The guard refuses other sites.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,9 +15,7 @@ from starlette.routing import Route
 from lookfar.serve.http import rest
 from lookfar.serve.http.statuses import ForeignOrigin
 from lookfar.serve.http.web import api, live, static_files
-
-if TYPE_CHECKING:
-    from lookfar.serve.tools.tool import Tool
+from lookfar.serve.tools.tool import Tool
 
 API_PREFIX = "/api/"
 
