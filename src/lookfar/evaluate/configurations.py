@@ -1,8 +1,4 @@
-"""Open the library that a configuration is measured on.
-
-The user's own index is never changed. If a configuration needs other vectors, chunks or files
-than that index has, it gets an index of its own in another folder.
-"""
+"""Open the library that a configuration is measured on, without changing the user's own index."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
 """Read judged questions: each with the documents that should be found for it.
 
-A file has one JSON object per line:
+A file has one JSON object per line, with optional ``id``, ``category`` and ``filters``:
 
     {"query": "undo a release", "relevant": ["releases.md#Roll back", {"uri": "x.md", "grade": 2}]}
 
-with optional ``id``, ``category`` and ``filters``. Also accepted is the ``queries.jsonl`` of a
-question set ({_id, text}) with a ``qrels.tsv`` (question, document, gain) next to it. Errors are
-``InvalidArgument`` and name the line.
+The ``queries.jsonl`` of a question set with a ``qrels.tsv`` next to it is also accepted.
 """
 
 from __future__ import annotations

@@ -1,18 +1,9 @@
-"""Known-item questions: made from the corpus itself, so their answers are known.
+"""Make questions from the corpus itself, so that their answers are known.
 
-There are up to four kinds, and the same corpus and seed give the same questions:
-
-- ``heading``: the headings above a section, for that section;
-- ``opening``: the first sentence of a page, for the page;
-- ``sentence``: a sentence from further down, for its page;
-- ``docstring``: the first sentence of a docstring, for its definition.
-
-Words that would give the page away are removed from sentences: those of its title, headings and
-path, and those that no other page has.
-
-The questions use the words of their answers, which real questions seldom do. Their scores
-compare two configurations on one corpus; they do not predict how well real questions are
-answered, and they favour keyword search.
+A question is the headings above a section, the first or a later sentence of a page, or the first
+sentence of a docstring, without the words that would give the page away. The same corpus and seed
+give the same questions. They use the words of their answers, which real questions seldom do, so
+their scores only compare two configurations, and favour keyword search.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Ask a library judged questions and score the answers.
 
-The judgements decide what is ranked. If only whole documents are relevant, passages are grouped
-by document, each at the rank of its best passage. If a section or lines are relevant, passages
-are ranked as they are: a target counts at the first passage that touches it, and a passage that
-touches two targets takes two ranks.
-
-Questions whose targets are all missing from the index are rejected, because then they are
-probably about another folder.
+If only whole documents are relevant, passages are grouped by document, each at the rank of its
+best passage. If a section or lines are relevant, a target counts at the first passage that touches
+it, and a passage that touches two targets takes two ranks.
 """
 
 from __future__ import annotations
@@ -121,10 +117,7 @@ class _Search:
 
 
 def _warm_up(search: _Search, judged: Sequence[Judged], k: int) -> tuple[str, ...]:
-    """Ask a question before time is taken, to load what must be loaded.
-
-    Return why answers may be incomplete.
-    """
+    """Load what a search needs before time is taken; return why answers may be incomplete."""
     # If the first question is about commits only, it would not index the folder.
     questions = dict.fromkeys((judged[0], next(filter(asks_for_files, judged), judged[0])))
     notes = [note for question in questions for note in search.ask(question, k).incomplete]

@@ -1,8 +1,7 @@
 """Metrics of one ranked answer, as numbers between 0 and 1.
 
-``ranked`` lists what was found, best first, each item once; ``gains`` maps each relevant item to
-its gain. Gains are linear (a grade of 2 is worth two of 1) and discounted by log2(rank + 1). An
-empty answer or judgement scores 0.
+``ranked`` lists what was found, best first; ``gains`` maps each relevant item to its gain. Gains
+are linear (a grade of 2 is worth two of 1) and discounted by log2(rank + 1).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Draw a measurement as SVG, or as an HTML page with that SVG.
 
-There is a bar for each metric with its confidence interval, and below it a bar for each question:
-its change in a comparison, otherwise its score. The picture contains no scripts, no external
-resources, and no times, which differ from run to run.
+There is a bar for each metric with its confidence interval, and a bar for each question: its
+change in a comparison, otherwise its score.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Significance test and confidence interval.
+"""A significance test and confidence intervals for means over questions.
 
 The test is a paired randomisation test: under the null hypothesis the sign of each question's
-difference is random. With few differences every combination of signs is tried, with many ten
-thousand random ones. Confidence intervals are percentiles of ten thousand bootstrap resamples of
-the questions. Random numbers are the raw output of one generator with a fixed seed, so the same
-scores give the same figures on every machine.
+difference is random. Confidence intervals are percentiles of bootstrap resamples of the questions.
+Random numbers have a fixed seed, so the same scores give the same figures on every machine.
 """
 
 from __future__ import annotations
@@ -80,10 +78,7 @@ def interval(
 
 
 def _random_words(seed: int, rows: int, columns: int) -> Iterator[NDArray[np.uint64]]:
-    """Yield random 64-bit words, some rows at a time.
-
-    Raw output is the only stream that numpy guarantees to be stable.
-    """
+    """Yield batches of random 64-bit words from raw output, which numpy guarantees to be stable."""
     source = np.random.PCG64(seed)
     for start in range(0, rows, _BATCH):
         size = min(_BATCH, rows - start)

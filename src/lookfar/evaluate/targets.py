@@ -149,10 +149,9 @@ class TargetFinder:
 
 
 def unindexed_place(text: str) -> Place:
-    """Return the place of a target that is not among the files: a commit, or nothing.
+    """Return the place of a target that is not among the indexed files, such as a commit.
 
-    A part of a document stays a part, so that a question is ranked the same way whether or not
-    the index has its target.
+    A part of a document stays a part, so that the question is ranked the same way.
     """
     target = parse_address(text)[1] if text.startswith(SCHEME) else parse_target(text, exists=False)
     if target.heading or target.lines or target.chars:

@@ -1,8 +1,7 @@
 """Search comments and docstrings along with the documentation when code is not asked for.
 
-There is no second copy of the comments. Chunks of code contain them, so the chunks are ranked as
-code first, and only the best few files are parsed for comments. A comment is scored by its own
-words and by the vector of the chunk around it, and cited as an exact slice of its file.
+Chunks of code are ranked first, and the best few files are parsed for comments. A comment is scored
+by its own words and by the vector of the chunk around it, and cited as an exact slice of its file.
 """
 
 from __future__ import annotations
@@ -149,8 +148,7 @@ def _make_candidate(
 ) -> Candidate:
     """Return a comment as a candidate of its own.
 
-    ``number`` is a document number that no document has: two comments of a file must not be merged
-    into one passage, since there is code between them.
+    ``number`` is an unused document number: two comments of a file must not become one passage.
     """
     span = comment.span
     text = document.text[span.start : span.end]

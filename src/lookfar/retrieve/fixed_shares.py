@@ -1,12 +1,9 @@
 """Search with fixed shares of meaning and words, for scores that can be added up by hand.
 
-It can replace :func:`lookfar.retrieve.search.search`. There are no boosts, no score for the whole
-document, no limit per document and no trust in the model.
-
 A score is ``vector * cosine + keyword * bm25``, where negative cosines count as 0 and BM25 is
-divided by the best among the candidates. The best chunks are chosen first and joined afterwards, so
-there may be fewer hits than asked for. Only chunks of one section are joined, so that the heading
-path of a hit is that of all its text.
+divided by the best among the candidates. There are no boosts and no limits per document. The best
+chunks are chosen first; then those of one section are joined, so there may be fewer hits than asked
+for.
 """
 
 from __future__ import annotations

@@ -213,8 +213,7 @@ def within_reach(ranking: Ranking, lift: float) -> list[Candidate]:
     """Return the candidates that a boost of at most ``lift`` could bring to the front.
 
     Each kind is measured by itself, since a later stage may lower all commits. All code is within
-    reach: later stages demote tests and repeated files, so a chunk behind a hundred others may
-    still be the answer.
+    reach, since later stages demote tests and repeated files.
     """
     scores_by_kind: dict[str, list[float]] = defaultdict(list)
     for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):

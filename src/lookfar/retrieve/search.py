@@ -1,8 +1,4 @@
-"""Answer a question: gather candidates, rank them in stages, choose passages and cite them.
-
-Works on snapshots with a plan each, and does not know where snapshots and texts come from. Read it
-from top to bottom.
-"""
+"""Answer a question: gather candidates, rank them in stages, choose passages and cite them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Explain why a document is not in an answer: not indexed, filtered, unmatched or outranked.
-
-Why a file is not indexed is explained in ``sources.why``.
-"""
+"""Explain why a document is not in an answer: not indexed, filtered, unmatched or outranked."""
 
 from __future__ import annotations
 

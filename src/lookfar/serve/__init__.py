@@ -1,5 +1,1 @@
-"""The faces of Lookfar: what people and agents talk to.
-
-Takes: arguments and requests. Gives: results on stdout, everything else on
-stderr. Refuses: to decide anything about searching; that is the library's.
-"""
+"""The interfaces of Lookfar: command line, MCP, HTTP and the web page."""

@@ -1,8 +1,4 @@
-"""Entry point of the ``lookfar`` command.
-
-``lookfar mcp`` runs once per agent session, so a plain call of it takes a short path that
-imports as little as possible. Every other command line goes to :mod:`lookfar.serve.cli.main`.
-"""
+"""Entry point of the ``lookfar`` command; ``lookfar mcp`` imports as little as possible."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Choose the passages of an answer from a ranking. Read it from top to bottom.
-
-Optional steps are imported only if they are enabled.
-"""
+"""Choose the passages of an answer from a ranking; steps that are off are not imported."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Merge neighbouring chunks into passages, and limit the passages per document.
 
-Chunks next to each other that answer about equally well become one passage. More passages than
-asked for are returned, since later steps fold some. What a passage spans does not depend on
-``top_k``, and it is never so long that its best part would be cut off.
+Chunks next to each other that answer about equally well become one passage. What a passage spans
+does not depend on ``top_k``, and it is never so long that its best part would be cut off.
 """
 
 from __future__ import annotations

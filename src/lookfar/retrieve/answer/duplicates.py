@@ -2,9 +2,6 @@
 
 Folded passages can still be cited from the one that represents them. Prose and code are never
 folded into each other, and commits and memories never at all, since each records an event.
-
-Equal texts have equal hashes. Words are compared as trigrams: a passage is folded if a better one
-contains nearly all of them. Meaning is compared with the stored vectors.
 """
 
 from __future__ import annotations
@@ -117,10 +114,10 @@ class _Words:
         return frozenset(zip(words, words[1:], words[2:], strict=False))
 
     def count_shared(self, other: _Words, share: float) -> int:
-        """Return how many trigrams the other shares; 0 if they cannot reach this share.
+        """Return how many trigrams two texts share; 0 if that cannot be at least ``share`` of ours.
 
-        Each word that the other lacks begins a trigram that it lacks, before a shared one, or ends
-        one after it. So comparing words is enough for most pairs, and faster.
+        Each of our words that the other text lacks is in at least one trigram that it lacks, so
+        comparing words is enough for most pairs, and faster.
         """
         most = max(len(self._words) - (_TRIGRAM - 1), 1)
         if most - len(self._distinct - other._distinct) < share * most:

@@ -96,10 +96,7 @@ def _find_focus(text: str, span: Span, asked: FocusQuery, code: bool) -> tuple[S
 
 
 def _choose_headings(passage: Passage) -> tuple[tuple[str, ...], int, int]:
-    """Return the headings above a passage, and which part of its section it is.
-
-    It is part 1 of 1 if it spans several chunks or the whole section.
-    """
+    """Return the headings above a passage, and which part of how many of its section it is."""
     if passage.path is not None:
         return passage.path, 1, 1
     place = passage.place

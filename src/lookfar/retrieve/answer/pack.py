@@ -1,8 +1,4 @@
-"""Fit an answer into a token budget.
-
-The last hit is cut if the rest of it is still worth reading. The first is always included, cut if
-necessary.
-"""
+"""Fit an answer into a token budget, cutting the last hit if the rest is worth reading."""
 
 from __future__ import annotations
 
@@ -21,10 +17,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def tokens(text: str) -> int:
-    """Estimate the number of tokens of a text, rather too high than too low.
-
-    A token is four characters, or one outside of ASCII.
-    """
+    """Estimate the number of tokens, rather too high: four ASCII characters, or one other."""
     wide = 0 if text.isascii() else len(_NOT_ASCII.findall(text))
     return (len(text) - wide) // 4 + wide + 1
 

@@ -1,8 +1,4 @@
-"""Widen hits to the section around them, if it is short enough.
-
-No text is cited twice: a passage inside a better hit is dropped, and one whose section overlaps
-with a better hit is not widened.
-"""
+"""Widen hits to the section around them, if it is short enough, without citing a text twice."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
 """Note when nothing in an answer seems to be about the question.
 
 The measure is the best BM25 of a document, as a share of the weight of all words in the question,
-plus the best cosine. It was tuned on questions whose answer is among the best ten, against
-questions from other sets asked of the same documents (``bench/quality.py --doubt``): no answered
+plus the best cosine. The thresholds are tuned with ``bench/quality.py --doubt``: no answered
 question gets the note, and half of those without an answer do. A question in quite different words
 than its answer looks the same as one without an answer, so a higher threshold would cost trust.
-Searches by vector alone and small collections are not judged, since their scores say too little.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Reorder the best passages with a model that reads question and text together.
-
-Without the model the order stays as it is, and the answer has a note.
-"""
+"""Reorder the best passages with a model that reads question and text together."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Derive which texts a document must contain for an expression to match.
 
-The result is a condition for the index, in lower case
-(:func:`lookfar.store.keywords.signatures.fold`), so that it is the same with and without case. It
-is necessary but not sufficient; if nothing is certain, it admits every document.
+The result is a condition for the index, in lower case. It is necessary but not sufficient; if
+nothing is certain, it admits every document.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Find the lines of a text that match a pattern, as ripgrep does, in linear time.
-
-Texts are UTF-8 with ``\\n`` line ends.
-"""
+"""Find the lines of a text that match a pattern, as ripgrep does, in linear time."""
 
 from __future__ import annotations
 
@@ -283,8 +280,8 @@ def _next_character(line: bytes, at: int) -> int:
 def _match_boundaries(node: Node, exact: _Compiled | None) -> tuple[Find, Spans]:
     """Match an expression with word boundaries.
 
-    RE2 matches ASCII lines if it knows the boundaries; other lines are simulated. ``loose`` is the
-    expression without boundaries, which finds the lines to check.
+    RE2 matches ASCII lines. For other lines, RE2 finds candidates without the boundaries, and each
+    candidate is matched by a simulation.
     """
     from lookfar.retrieve.grep.simulate import Program
 

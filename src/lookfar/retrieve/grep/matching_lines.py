@@ -1,7 +1,7 @@
 """Search all collections for lines that match a pattern, and cite them.
 
-There are two passes: the first counts all matches, one batch of texts at a time; the second reads
-the documents on the requested page again. Each line is compared with the file on disk.
+A first pass counts all matches, a second one reads the documents on the requested page again and
+compares each line with the file on disk.
 """
 
 from __future__ import annotations

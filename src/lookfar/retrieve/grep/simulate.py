@@ -1,9 +1,7 @@
 """Match an expression without RE2, on lines where RE2's word boundaries differ from ripgrep's.
 
-RE2 knows ASCII word boundaries only. If an expression has a boundary and a line has other
-characters, all threads of the expression advance through the line together. The match is the
-leftmost one, with the first alternative preferred. The time is at most the size of the expression
-times the length of the line.
+RE2 knows ASCII word boundaries only. All threads of the expression advance through the line
+together, so the time is at most the size of the expression times the length of the line.
 """
 
 from __future__ import annotations
@@ -109,10 +107,7 @@ class Program:
         return best
 
     def _follow(self, threads: dict[int, int], place: int, began: int, line: str, at: int) -> None:
-        """Add the instructions that can be reached without a character, in order of preference.
-
-        Each instruction is followed once per position: the thread that comes first is preferred.
-        """
+        """Add the instructions reached without reading a character, the preferred ones first."""
         waiting = [place]
         seen = set()
         while waiting:

@@ -1,10 +1,8 @@
 """Parse regular expressions in the syntax of ripgrep (Rust's regex crate).
 
-The tree is converted to RE2 syntax, to required literals and to a program for simulation. RE2
-cannot use the expression as it is: its ``\\d``, ``\\w``, ``\\s`` and ``\\b`` know ASCII only, its
-negated classes match line breaks, and it lacks nested classes. Look-around and back references
-cannot be matched in linear time and are rejected, and so are line breaks, since matches are within
-one line. Errors report the position and what to write instead.
+RE2 cannot use such an expression as it is: its character classes and boundaries know ASCII only,
+its negated classes match line breaks, and it lacks nested classes. Look-around and back references
+cannot be matched in linear time and are rejected, and so are line breaks.
 """
 
 from __future__ import annotations
@@ -530,8 +528,7 @@ class _Reader:
 def to_re2(node: Node, *, boundaries: bool = True) -> str:
     """Convert an expression to RE2 syntax, for ``(?m)``.
 
-    Without ``boundaries``, word boundaries are dropped; the result then matches at least every line
-    that the expression matches.
+    Without ``boundaries`` word boundaries are dropped, so the result matches at least these lines.
     """
     if isinstance(node, Char):
         source = rf"\x{{{ord(node.char):x}}}" if not node.char.isalnum() else node.char

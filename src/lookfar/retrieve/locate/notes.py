@@ -1,7 +1,4 @@
-"""Resolve notes by file name, alias, title, or ``[[link]]``.
-
-Names resolve as links do: case-insensitive, by the end of a path, by alias, by title.
-"""
+"""Resolve notes by file name, alias, title, or ``[[link]]``, in the same way as links."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Resolve the names of definitions in source code.
-
-Names are written as ``getUserById``, ``Context.invoke`` or ``Outer::inner``. If several definitions
-match, the error lists them with their lines.
-"""
+"""Resolve the names of definitions in source code, such as ``Context.invoke``."""
 
 from __future__ import annotations
 
@@ -32,10 +28,7 @@ def split_name(name: str) -> tuple[str, ...]:
 
 
 def match_sections(sections: Sequence[Section], name: str) -> list[Section]:
-    """Return the definitions that a name can mean.
-
-    Those in the same case are preferred, then those without an enclosing definition.
-    """
+    """Return the definitions that a name can mean, preferring the same case and outer ones."""
     wanted = split_name(name)
     paths = [split_name(".".join(section.path)) for section in sections]
     folded = tuple(part.casefold() for part in wanted)

@@ -1,8 +1,7 @@
 """Parse what ``read`` was asked for, and locate it in the document.
 
 A target is ``URI``, ``URI#Heading``, ``URI#Outer > Inner`` or ``URI:10-20``, in source code also
-``URI#Outer.inner`` or ``URI#Outer::inner``; or a citation, which is checked against its hash. If
-several sections have the heading, the error lists them.
+``URI#Outer.inner``; or a citation, which is checked against its hash.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ def parse_target(text: str, exists: bool, known: Callable[[str], bool] | None = 
     """Parse a target; with ``exists``, all of ``text`` is the URI of a document.
 
     A path may contain a ``#``, as in ``C#/notes.md``. If ``known`` reports which URIs exist, the
-    longest one before a ``#`` or before line numbers is meant. Otherwise the heading begins at the
-    first ``#``.
+    longest one is taken, otherwise everything before the first ``#``.
     """
     if exists:
         return Target(text)
@@ -89,9 +87,8 @@ def check_citation(
 ) -> tuple[tuple[str, ...], Span, State]:
     """Return the headings, the current span and the state of a cited text.
 
-    If ``indexed``, the text in the index, still contains the citation, that text is looked up in
-    the document. Otherwise only the hash is known, and the text is found again only at the start of
-    a line.
+    The text is looked up in ``indexed``, the text in the index, if that still matches the citation.
+    Otherwise only its hash is known, and it is found again only at the start of a line.
     """
     assert target.chars is not None
     start, end = target.chars

@@ -1,7 +1,7 @@
 """Find the memories that link to a document, and the targets of links in memories.
 
 A link in a memory is resolved as if the memory were in the root of the folder, unless it means
-another memory. Nothing is stored, so a link to a missing document works once it exists.
+another memory.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ _BEGINNING = 80
 def find_mentions(
     memories: Snapshot, home: Snapshot, uri: str, limit: int
 ) -> tuple[list[RelatedEntry], int]:
-    """Return the memories that link to a document of ``home``, and their number.
-
-    Those with most links come first. The document need not exist yet.
-    """
+    """Return the memories that link to a document of ``home``, most links first, and how many."""
     known = home.document(uri)
     title, aliases = (known["title"], known.get("aliases", ())) if known else ("", ())
     names = {link.name for link in list_names(uri, title, aliases)}

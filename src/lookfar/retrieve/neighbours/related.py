@@ -1,8 +1,6 @@
-"""Find what is related to a document or a definition in it.
+"""Find what is related to a document or a definition in it: links, similar documents, mentions.
 
-Kinds are outgoing links, backlinks, similar documents and members of its community; for a
-definition in source code also other definitions and mentions of its name. Several links to one
-document are one entry with a count.
+Several links to one document are one entry with a count.
 """
 
 from __future__ import annotations
@@ -40,10 +38,7 @@ def classify_link(kind: LinkKind, uri: str, headings: Sequence[str]) -> Relation
 
 
 def classify_memory_link(relation: Relation | None, type: str, context: str) -> Relation:
-    """Return the relation of a link in a memory.
-
-    The words around it count as well: memories are short and seldom have headings.
-    """
+    """Return the relation of a link in a memory, also by the words around it."""
     if relation not in (None, "links_to", "tests"):
         return relation
     if _REFACTORS.search(context):

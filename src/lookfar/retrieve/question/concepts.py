@@ -1,7 +1,6 @@
 """Find the terms of a corpus whose meaning is close to a question.
 
-The vocabulary is built once per generation, without very common and very rare terms. The index
-stores stems but the model knows words, so the most frequent form of a stem is embedded:
+The index stores stems but the model knows words, so the most frequent form of a stem is embedded:
 ``configure`` for ``configur``.
 """
 

@@ -1,9 +1,7 @@
 """Adapt a question to the corpus: correct typos, add synonyms, drop phrases that do not occur.
 
-Synonyms and concepts add recall and never push out an exact match. A word that does not occur is
-replaced by its other spelling (``k8s`` for ``kubernetes``), otherwise by the nearest word. Synonyms
-bring in further documents, and boost a passage by less than the word itself would: see
-:mod:`lookfar.retrieve.stages.wording`. A question with a hypothesis is not widened.
+A word that does not occur is replaced by its other spelling (``k8s`` for ``kubernetes``), otherwise
+by the nearest word. Synonyms boost a passage by less than the word itself would.
 """
 
 from __future__ import annotations

@@ -19,10 +19,7 @@ _MARGINS = re.compile(
 
 
 def extract_path(text: str) -> str:
-    """Return the path that a question consists of, or an empty string.
-
-    A leading ``./`` or ``/`` and line numbers are removed.
-    """
+    """Return the path that a question consists of, without line numbers, or an empty string."""
     path = _LINES.sub("", text.strip()).removeprefix("./").strip("/")
     return path if _LIKE_A_PATH.fullmatch(path) else ""
 

@@ -1,8 +1,7 @@
 """Find the names that a question asks for, and recognise lines that define them.
 
-A word in a sentence is a name if it is written as one (``getUser``, ``get_user``, ``User.get``,
-``get()``, `` `get` ``), or if it is the only word that remains of "where is ... defined" without
-the words of that phrase. Other words may be plain English.
+A word is a name if it is written as one (``getUser``, ``get_user``, ``User.get``, ``get()``), or if
+it is the only one left without the words of "where is ... defined".
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def make_plan(
 ) -> Plan:
     """Check the arguments and parse the question.
 
-    With a ``hypothesis``, what the answer might say, the model embeds that instead of the question.
+    With a ``hypothesis``, a guess at the answer, the model embeds that instead of the question.
     """
     _check_types(text, mode, top_k, filters)
     _check_text(text, "query")
@@ -152,10 +152,7 @@ def add_words(plan: Plan, words: Sequence[str]) -> Plan:
 def _embed(
     text: str, embedder: Embedder | None, as_answer: bool = False
 ) -> NDArray[np.float32] | None:
-    """Embed a question, or an answer as the index embeds documents.
-
-    Return ``None`` if the model does not know any of its words.
-    """
+    """Embed a question, or an answer like a document; ``None`` if the model knows no word of it."""
     if embedder is None:
         return None
     vector = embedder.embed([text])[0] if as_answer else embedder.embed_query(text)

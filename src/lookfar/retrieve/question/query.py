@@ -1,11 +1,9 @@
 """Parse the syntax of a question: quoted phrases, exclusions, and the kind of question.
 
-- ``"two words"``: these words, next to each other. The opening quote follows a space or begins the
-  question, so the quotes in ``print("x")`` are plain text.
+- ``"two words"``: these words, next to each other. The quotes in ``print("x")`` are plain text.
 - ``-"two words"`` or ``NOT word``: exclude these. ``NOT`` among other capitals is SQL.
-- ``-word`` at the end of a few words: exclude it, or an option of a command. It is an option if
-  some text in the corpus writes ``-word``. Elsewhere, before fewer than three letters or before
-  other characters, a dash is plain text.
+- ``-word`` at the end of a few words: exclude it, unless some text in the corpus writes ``-word``,
+  as an option of a command. Elsewhere a dash is plain text.
 
 Long questions and error messages were probably pasted, and have no syntax.
 """

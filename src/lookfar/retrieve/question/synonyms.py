@@ -1,7 +1,4 @@
-"""Synonyms and abbreviations in software, and those of the user.
-
-Synonyms do not chain: a synonym of a synonym is another word.
-"""
+"""Synonyms and abbreviations in software, and those of the user; they do not chain."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Find the known word closest to a misspelt one, by edit distance.
-
-Short words and names with digits or punctuation are not corrected.
-"""
+"""Find the known word closest to a misspelt one, by edit distance."""
 
 from __future__ import annotations
 
@@ -23,11 +20,10 @@ def count_allowed_typos(term: str) -> int:
 
 
 def find_nearest(term: str, vocabulary: Vocabulary) -> str:
-    """Return the known term nearest to an unknown one, or an empty string; ties go to the most
-    frequent.
+    """Return the known term nearest to an unknown one, or an empty string.
 
-    Only terms that begin with one of its first two letters are compared: comparing all of them
-    would take longer than the rest of the search.
+    Only terms that begin with one of its first two letters are compared, for speed. Of equally near
+    terms, the most frequent is returned.
     """
     most = count_allowed_typos(term)
     if not most:
@@ -50,10 +46,7 @@ def find_nearest(term: str, vocabulary: Vocabulary) -> str:
 
 
 def edit_distance(left: str, right: str, most: int) -> int:
-    """Return the number of letters to insert, remove, replace or swap with a neighbour.
-
-    If it exceeds ``most``, the result is some number above ``most``.
-    """
+    """Return how many letters to insert, remove, replace or swap; exact only up to ``most``."""
     if abs(len(left) - len(right)) > most:
         return most + 1
     while left and right and left[0] == right[0]:

@@ -1,8 +1,4 @@
-"""Gather the best chunks by keyword and by vector into one list of candidates.
-
-Filters narrow the search itself and are not applied afterwards, so that a filtered answer has as
-many hits as possible.
-"""
+"""Gather the best chunks by keyword and by vector into one list of candidates."""
 
 from __future__ import annotations
 
@@ -172,9 +168,8 @@ def _list_terms(plan: Plan) -> list[str]:
 def _weigh_terms(plan: Plan, snapshot: Snapshot) -> dict[str, float]:
     """Return terms with weights: parts of a known name count little.
 
-    A search for ``i32x4`` should not match any other ``x``. But if no document contains ``i32x4``,
-    its parts are all there is. The parts of ``read-only`` are also written as separate words, so
-    they count more.
+    A search for ``i32x4`` should not match any other ``x``, unless no document contains it. The
+    parts of ``read-only`` are also written as separate words, so they count more.
     """
     weights = dict.fromkeys(plan.terms, 1.0)
     for replacements in plan.replacements.values():

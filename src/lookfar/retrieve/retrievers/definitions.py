@@ -1,8 +1,7 @@
 """Find the chunks that define what a question names.
 
-If the parser recorded no definition (a function inside a function, a member of a group), a line
-that looks like one counts, provided that few documents contain the name. A name that occurs in only
-one document always leads there.
+If the parser recorded no definition, a line that looks like one counts, provided that few documents
+contain the name. A name that occurs in only one document always leads there.
 """
 
 from __future__ import annotations
@@ -138,10 +137,7 @@ def _is_declaration(defined: _Defined) -> bool:
 def _find_unrecorded(
     name: Name, snapshot: Snapshot, filters: Filters, declared: list[_Defined]
 ) -> list[_Defined]:
-    """Find where a name without a recorded definition seems to be defined.
-
-    Otherwise return the only document that contains it, if there is just one.
-    """
+    """Find where a name seems to be defined, or the only document that contains it."""
     if not name.alone and len(name.parts) > 1:
         return declared
     weights = {"headings": 1.0, "body": 1.0, "code": 1.0}

@@ -1,7 +1,4 @@
-"""List the documents that pass the filters, for questions without words.
-
-Documents are sorted by collection and URI; commits, whose URIs are hashes, newest first.
-"""
+"""List the documents that pass the filters, by collection and URI; commits newest first."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Find passages that contain a part of the question word for word, if few documents do.
 
-A pasted log message or line of code should lead to the place that writes it. Its words may be
-common ones (``no number is assigned for``), so that neither their rarity nor their meaning leads
-there, but only their order. Phrases that many documents contain are ignored. The passages come
-first if the part is most of the question.
+A pasted log message or line of code should lead to the place that writes it, although its words may
+be common ones. The passages come first if the part is most of the question.
 """
 
 from __future__ import annotations

@@ -56,8 +56,7 @@ def boost_path(ranking: Ranking) -> Ranking:
 def weigh_commits(weight: float) -> Stage:
     """Lower commits that compete with documents, and raise them if the question is about history.
 
-    They are short and full of names, so by words alone they would outrank the page that answers. In
-    a question about history, code would outrank them by its names.
+    They are short and full of names, so by words alone they would outrank the page that answers.
     """
 
     def weigh(ranking: Ranking) -> Ranking:

@@ -1,9 +1,8 @@
 """Rank code by names: of its file, its folder and what it defines.
 
-In code, names carry the meaning: a question about a thing asks for the place that defines it, and a
-file is named after its content. Tests, examples and the like are demoted unless the question asks
-for them, and so are further passages of the same file. Prose is not touched. That several chunks of
-a file match together is scored in ``fuse``.
+A question about a thing asks for the place that defines it, and a file is named after its content.
+Tests and examples are demoted unless the question asks for them, and so are further passages of
+the same file.
 """
 
 from __future__ import annotations

@@ -107,8 +107,7 @@ def fuse_by_score(
 
     Keywords and vectors count twice: for the chunk, and with ``page_share`` for its document, since
     a question is seldom answered in the words of one paragraph. A file of code is scored by its
-    best chunks together: BM25 would punish its length, and the most important file is often the
-    longest.
+    best chunks together, since BM25 would punish its length.
     """
 
     def fuse(ranking: Ranking) -> Ranking:
@@ -196,10 +195,7 @@ def _note_page(_: Candidate) -> str:
 
 
 def _align_models(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
-    """Return the cosines of all candidates on one scale.
-
-    If code has a model of its own, its cosines are mapped to the range of the other model.
-    """
+    """Return cosines on one scale: those of a model for code are mapped to the other's range."""
     values = [candidate.vector for candidate in ranking.candidates]
     vector = ranking.plan.vector
     if vector is None or getattr(vector, "ndim", 1) == 1 or all(prose) or not any(prose):
@@ -229,8 +225,7 @@ def _score_pages(candidates: Sequence[Candidate], nearness: Sequence[float]) -> 
 def _choose_reference(ranking: Ranking) -> list[int]:
     """Return the candidates whose best and worst scores define the scale.
 
-    Commits are excluded if there are documents, so that the scores of documents do not depend on
-    the history.
+    Commits are excluded if there are documents, whose scores must not depend on the history.
     """
     plan = ranking.plan
     others = [at for at, c in enumerate(ranking.candidates) if c.place.lane != "commits"]

@@ -1,9 +1,8 @@
 """Boost documents that the best ones lead to: by links, by folders, by community.
 
-A page often matches because it lists or introduces the topic, and the page that answers is the one
-it links to. So a link counts from source to target and not back. A page with a folder of its own,
-such as ``guide.md`` or ``guide/index.md`` with ``guide``, also leads to the pages in it. Only one
-link is followed. Links from code and to or from commits do not count.
+A page often matches because it lists the topic, and the page that answers is the one it links to.
+So a link counts from source to target and not back. A page such as ``guide.md`` or
+``guide/index.md`` also leads to the pages in ``guide``. Only one link is followed.
 """
 
 from __future__ import annotations

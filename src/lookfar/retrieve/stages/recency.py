@@ -19,10 +19,7 @@ Tier = tuple[float, float]
 def boost_recent(
     tiers: Sequence[Tier], sources: Sequence[Source], clock: Callable[[], float] = time.time
 ) -> Stage:
-    """Multiply scores by the factor of the first tier that the document is young enough for.
-
-    Memories use the tier of their collection.
-    """
+    """Multiply scores by the factor of the first tier that the document is young enough for."""
     ordered = sorted(tiers)
 
     def lift(ranking: Ranking) -> Ranking:

@@ -1,7 +1,4 @@
-"""Boost passages that use the wording of the question, or synonyms of its words.
-
-Synonyms earn less than the words themselves, so they never overtake an exact match.
-"""
+"""Boost passages that use the wording of the question, or less so synonyms of its words."""
 
 from __future__ import annotations
 
@@ -44,8 +41,7 @@ def score_word_pairs(
 ) -> dict[Candidate, float]:
     """Return for each candidate the share of the question's word pairs that it contains.
 
-    The fewer candidates contain a pair, the more it counts: what all of them contain is a common
-    phrase.
+    The fewer candidates contain a pair, the more it counts.
     """
     pairs = find_word_pairs(ranking.plan)
     if not pairs:
@@ -66,11 +62,7 @@ def score_word_pairs(
 
 
 def boost_synonyms(weight: float, sources: Sequence[Source]) -> Stage:
-    """Boost passages with the question's words or their synonyms.
-
-    The word itself earns the full boost, so passages with all words of a question can only gain on
-    those without.
-    """
+    """Boost passages with the question's words, or by less with their synonyms."""
 
     def lift(ranking: Ranking) -> Ranking:
         plan = ranking.plan

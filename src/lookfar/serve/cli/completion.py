@@ -1,7 +1,4 @@
-"""``lookfar completion``: shell completion for commands, options, paths and settings.
-
-Completion runs at a key press, so it never opens a library.
-"""
+"""``lookfar completion``: shell completion for commands, options, paths and settings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """``lookfar config``: show, change and check settings, and convert those of other systems.
 
-Settings files are edited in place, so that comments and order stay. A file is not written if it
-would become invalid, or if it changed while the command ran.
+Settings files are edited in place, so that comments and order stay.
 """
 
 from __future__ import annotations

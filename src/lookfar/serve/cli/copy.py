@@ -1,7 +1,4 @@
-"""``lookfar copy``: copy indexes between folders and PostgreSQL servers.
-
-Passwords are not accepted on the command line, where other users could see them.
-"""
+"""``lookfar copy``: copy indexes between folders and PostgreSQL servers."""
 
 from __future__ import annotations
 

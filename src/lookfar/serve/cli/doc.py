@@ -1,8 +1,4 @@
-"""``lookfar doc`` and ``lookfar undo``: check Markdown and change it section by section.
-
-Texts come from an option, a file or stdin. Each edit prints a diff; with ``--dry-run`` nothing
-is written.
-"""
+"""``lookfar doc`` and ``lookfar undo``: check Markdown and change it section by section."""
 
 from __future__ import annotations
 

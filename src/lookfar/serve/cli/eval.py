@@ -1,8 +1,4 @@
-"""``lookfar eval``: measure how well questions are answered, and compare configurations.
-
-For CI, exit code 9 means that a target was missed. Options that contradict each other are
-refused before anything is measured.
-"""
+"""``lookfar eval``: measure how well questions are answered, and compare configurations."""
 
 from __future__ import annotations
 
@@ -228,10 +224,7 @@ def _temporary_folder() -> Iterator[str]:
 
 
 class _Runner:
-    """Searches the folders with several configurations.
-
-    ``work`` is the folder for indexes that only a comparison needs.
-    """
+    """Measures configurations; ``work`` is the folder for indexes that only a comparison needs."""
 
     def __init__(self, paths: tuple[str, ...], options: Mapping[str, Any], work: Path) -> None:
         self._paths = paths

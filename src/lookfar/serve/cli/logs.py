@@ -1,9 +1,4 @@
-"""``lookfar logs``: show and follow the logs of the daemon and of HTTP servers.
-
-Reads the files that :mod:`lookfar.serve.daemon.process` and
-:mod:`lookfar.serve.http.log_lines` write, including rotated ones. Control characters are escaped
-before anything is printed.
-"""
+"""``lookfar logs``: show and follow the logs of the daemon and of HTTP servers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What ``lookfar setup`` does: find clients, show changes, ask, write, index, test.
-
-Nothing is changed without consent, and one client's broken file does not stop the others.
-"""
+"""What ``lookfar setup`` does: find clients, show changes, ask, write, index, test."""
 
 from __future__ import annotations
 

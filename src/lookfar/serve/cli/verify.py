@@ -1,8 +1,4 @@
-"""``lookfar verify``: check every row and file of an index against its hash.
-
-With ``--repair``, rebuild what is damaged from the sources. Of a database of inserted documents,
-all intact documents are saved and the damaged files are set aside, never removed.
-"""
+"""``lookfar verify``: check every row and file of an index against its hash, or repair it."""
 
 from __future__ import annotations
 

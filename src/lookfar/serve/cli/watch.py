@@ -1,8 +1,4 @@
-"""``lookfar watch``: keep indexes up to date in the foreground.
-
-Prints one line per pass to stderr, or with ``--json`` one object per line to stdout, until it is
-interrupted. A failed pass is reported and does not end the command.
-"""
+"""``lookfar watch``: keep indexes up to date in the foreground, with one line per pass."""
 
 from __future__ import annotations
 

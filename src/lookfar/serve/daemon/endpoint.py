@@ -1,16 +1,11 @@
 """Find, reach and start the one daemon of a user.
 
-The daemon's folder is readable by its owner only and holds ``daemon.sock`` (on Windows a
-loopback port, named in ``daemon.json`` together with a random token), ``daemon.json`` (process
-id and version), ``daemon.lock`` (held by the daemon that listens) and ``start.lock`` (held by
-the client that starts one). A folder or socket that belongs to another user, or is a symbolic
-link, is refused with ``PermissionDenied``.
+The daemon's folder is readable by its owner only and holds ``daemon.sock`` (on Windows a loopback
+port and a random token in ``daemon.json``), ``daemon.json`` (process id and version),
+``daemon.lock`` (held by the daemon) and ``start.lock`` (held by the client that starts one). The
+client sends one line of JSON, a :class:`ClientRequest`, and the daemon replies with one line.
 
-The client sends one line of JSON, a :class:`ClientRequest`, and the daemon replies with one line:
-``{"ok": true}`` or ``{"error": {"code", "message", "hint"}}``. Nothing else is sent before it.
-
-Every agent session imports this module, so it imports only the standard library and ``config``;
-what is needed to start a daemon is imported when one is started.
+Every agent session imports this module, so it imports only the standard library and ``config``.
 """
 
 from __future__ import annotations
@@ -138,8 +133,7 @@ def make_request(
 def build() -> str:
     """Return an identifier of the installed code, which changes with an upgrade or an edit.
 
-    It is read from the disk on every call: a relay that was running during an upgrade must agree
-    with a daemon that started after it.
+    It is read from the disk on every call, because code may be upgraded while a relay runs.
     """
     package = os.path.dirname(os.path.abspath(lookfar.__file__))
     newest = size = 0
@@ -200,8 +194,7 @@ def _preferred_folder(env: Mapping[str, str]) -> Path:
 def _login_folder(env: Mapping[str, str]) -> str:
     """Return the usual value of XDG_RUNTIME_DIR, or "" if HOME was changed.
 
-    Many MCP clients pass on little but HOME and PATH. Without this, their relays and the command
-    line would each start a daemon. A changed HOME asks for a separate daemon.
+    Many MCP clients pass on little but HOME and PATH, and must find the daemon of the command line.
     """
     if sys.platform != "win32":
         import pwd
@@ -289,8 +282,7 @@ def connect(
 ) -> Connection:
     """Connect to the daemon of this build, and start one if there is none.
 
-    A daemon of another build is asked to exit once its sessions have ended; one of this build
-    replaces it at once.
+    A daemon of another build is replaced at once, and exits when its sessions have ended.
     """
     folder = runtime_folder()
     deadline = time.monotonic() + timeout

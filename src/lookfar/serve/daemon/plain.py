@@ -1,8 +1,4 @@
-"""Convert the dataclasses of :mod:`lookfar.model` to plain JSON values and back.
-
-The daemon and the command line exchange results this way over the socket. Values that JSON
-cannot represent are not supported.
-"""
+"""Convert the dataclasses of :mod:`lookfar.model` to plain JSON values and back."""
 
 from __future__ import annotations
 

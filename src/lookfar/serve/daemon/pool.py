@@ -1,10 +1,8 @@
 """Share open folders between the sessions of one server.
 
-However many sessions use a folder, it has one index, one model and one file watcher. A folder
-that was not used for a while releases its model; one that no session has open is closed later.
-Neither happens while the folder is being indexed. The file watcher starts once there is an
-index; sessions of some toolsets have that built as soon as they begin. A folder that cannot be
-opened is an error of the session that asked for it.
+However many sessions use a folder, it has one index, one model and one file watcher. A folder that
+was not used for a while releases its model; one that no session has open is closed later.
+The file watcher starts once there is an index, which some toolsets have built when they begin.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """The daemon: one process per user that holds libraries, models and watchers for all sessions.
 
-Each connection to its socket begins with a :class:`~lookfar.serve.daemon.endpoint.ClientRequest`.
-The daemon passes it to the handler of its kind, answers ``control`` requests itself (status,
-stop, retire), and exits after an idle time. Requests that are malformed, too long, too late,
-from another build or without the token are refused; a bad client never affects another one.
-
-    python -m lookfar.serve.daemon.process --services MODULE:FUNCTION
-
-The lock is taken and the socket listens before anything heavy is imported, so when many daemons
-start at once, all but one exit within milliseconds.
+Each connection begins with a :class:`~lookfar.serve.daemon.endpoint.ClientRequest`, which is
+checked and passed to the handler of its kind. The daemon answers ``control`` requests itself
+(status, stop, retire), and exits after an idle time. It takes its lock before it imports anything
+heavy, so when many daemons start at once, all but one exit within milliseconds.
 """
 
 from __future__ import annotations
@@ -530,8 +525,7 @@ def _load_services(name: str) -> Services:
 def _detach() -> Callable[[], None]:
     """Continue in a child process and return a function to call when it is ready.
 
-    The process that was started then exits; its exit code says whether the child is ready. No
-    client stays the parent of the daemon.
+    The process that was started then exits; its exit code says whether the child is ready.
     """
     if sys.platform == "win32":
         return _do_nothing

@@ -1,8 +1,7 @@
 """Find the project that a working directory belongs to.
 
-A project is the nearest parent folder with a marker such as ``.git``, or the working directory
-itself. The home directory, its parents and the root of the disk are never projects: they hold
-far more than one, even where the home is a repository of dot files.
+The home directory, its parents and the root of the disk are never projects, even where the home is
+a repository of dot files.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class ProjectNotDetected(NotFound):
 
 
 def project_root(cwd: str) -> Path | None:
-    """Return the project that contains ``cwd``, or ``cwd`` itself where no marker is found.
+    """Return the nearest parent of ``cwd`` with a marker such as ``.git``, or ``cwd`` itself.
 
     Returns ``None`` if ``cwd`` does not exist or is too broad to be a project.
     """

@@ -1,14 +1,10 @@
 """``lookfar mcp``: carry JSON-RPC lines between an agent's stdin and stdout and the daemon.
 
-Only the daemon's lines go to stdout; the relay's own messages go to stderr. The relay exits when
-stdin ends: at once if no request is pending, otherwise after the last answer or when none arrived
-for a while. It exits at once when stdout is closed.
+The relay exits when stdin ends and the pending requests are answered, or when stdout is closed.
+When the daemon dies, pending requests are answered with an error, and the next line from the client
+starts another daemon, to which the messages that set up the session are replayed.
 
-One relay runs per agent session, so it imports little and stores almost nothing: the ids of the
-pending requests, and the messages to replay to a new daemon (the ``initialize`` of revision
-2025-11-25, the log level and the subscriptions; later revisions have no session). When the daemon
-dies, pending requests are answered with an error, and the next line from the client starts another
-daemon. The session continues.
+One relay runs per agent session, so it imports little and stores almost nothing.
 """
 
 from __future__ import annotations

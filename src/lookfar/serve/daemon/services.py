@@ -120,7 +120,7 @@ class Offer:
 def resolve_roots(request: ClientRequest) -> list[str]:
     """Return the folders a client asked for, or the project that contains its working directory.
 
-    None for a client that uses databases alone, which belong to no project.
+    There are none for a client that uses databases alone, which belong to no project.
     """
     if request.paths:
         return [str(Path(request.cwd, path)) for path in request.paths]

@@ -1,8 +1,4 @@
-"""The options of ``lookfar mcp``, defined once for the short and the full start-up path.
-
-The short path (:mod:`lookfar.serve.entry`) parses with this table and does not import click;
-:mod:`lookfar.serve.cli.serve` builds its click options from the same rows.
-"""
+"""The options of ``lookfar mcp``, for :mod:`lookfar.serve.entry` (without click) and for click."""
 
 from __future__ import annotations
 
@@ -69,8 +65,7 @@ def parse_plain_session(
 ) -> tuple[tuple[str, ...], dict[str, Any]] | None:
     """Return the paths and options of a ``lookfar mcp`` command line.
 
-    Return None for anything else, including arguments that are not in the table: the full
-    command line parses those and reports what is wrong.
+    Return None for anything that is not in the table: click parses it and reports what is wrong.
     """
     if arguments[:1] != ["mcp"]:
         return None
@@ -116,10 +111,7 @@ def add_docs(paths: Sequence[str], given: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
-    """Parse ``KEY=VALUE`` strings into typed values.
-
-    A value that does not fit its type stays text; loading the settings reports it.
-    """
+    """Parse ``KEY=VALUE`` strings into typed values; one of the wrong type stays text."""
     assignments = tuple(assignments)
     if not assignments:  # Describing the settings is too slow for a relay.
         return {}

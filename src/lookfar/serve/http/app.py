@@ -1,8 +1,4 @@
-"""The HTTP application: MCP at ``/mcp``, tools as REST, the web page at ``/``.
-
-:func:`make_app` returns an ASGI application inside its :class:`~lookfar.serve.http.guard.Guard`,
-which decides about every route who may use it, how much and for how long.
-"""
+"""The HTTP application: MCP at ``/mcp``, tools as REST, the web page at ``/``."""
 
 from __future__ import annotations
 

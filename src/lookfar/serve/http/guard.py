@@ -1,11 +1,8 @@
-"""The guard around everything that is served over HTTP.
+"""The guard around everything that is served over HTTP, including routes that are added later.
 
-On every route, known or unknown, it refuses requests that name another host (421) or come from a
-page of another site (403), requests without a valid token where tokens are required (401), too
-many (429, 503), too large (413) or too slow (408) ones, and responses that take too long (504).
-It wraps the whole application, so a new route is guarded without any code of its own.
-
-Request bodies are read here completely and with a limit, whatever their declared length.
+It refuses requests that name another host (421) or come from a page of another site (403), requests
+without a valid token where tokens are required (401), too many (429, 503), too large (413) or too
+slow (408) ones, and responses that take too long (504). Request bodies are read here completely.
 """
 
 from __future__ import annotations

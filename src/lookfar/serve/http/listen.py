@@ -1,8 +1,7 @@
 """``lookfar serve``: an HTTP server in the foreground until it is interrupted.
 
-It refuses to start if the address is taken, or if other machines can reach it and there is no
-token. While it runs, it closes connections that do not send a complete request in time or do not
-read their response, and connections beyond its limit.
+It closes connections beyond its limit, and those that do not send a complete request in time or do
+not read their response.
 """
 
 from __future__ import annotations

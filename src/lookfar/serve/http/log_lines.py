@@ -1,8 +1,6 @@
-"""The server's log: one JSON object per line with time, level, component and message.
+"""The server's log: one JSON object per line, with the fields of ``extra`` as keys.
 
-Fields passed in ``extra`` become keys of the line. Lines go to stderr or to a file that only its
-owner can read. Logging never blocks the server: if lines are not read fast enough, they are
-dropped and counted.
+Logging never blocks the server: lines that are not read fast enough are dropped and counted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The OpenAPI 3.1 document of the HTTP server.
-
-It is generated from the tools: their input schemas are the ones that arguments are checked with.
-"""
+"""The OpenAPI 3.1 document of the HTTP server, generated from the tools."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Tools over plain HTTP: a JSON object in, a JSON object out.
-
-``POST /tools/NAME`` calls a tool with its arguments, as does ``/query_documents``. Errors of tools
-have their status; a read-only token cannot call a tool that changes something, and a body must
-be a JSON object.
+"""Tools over plain HTTP: ``POST /tools/NAME`` with a JSON object.
 
 Tools block, so they run in threads. When the client leaves or the time is up, an indexing pass
 stops at its next step, and so does a call that waits for one; other tools finish quickly.

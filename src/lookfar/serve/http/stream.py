@@ -1,9 +1,8 @@
 """``POST /query_documents_stream``: the answer as server-sent events, while it is found.
 
-It takes the arguments of ``query_documents`` and sends ``progress`` while a folder is indexed,
-``hit`` for each chunk as soon as a retriever has found it (keywords first, which need no model),
-and finally ``result``, the answer of ``/query_documents``, which alone has the final order. A
-failure sends ``error``. The search stops when the client leaves.
+It sends ``progress`` while a folder is indexed, ``hit`` for each chunk as soon as it is found
+(keywords first, which need no model), and finally ``result``, which alone has the final order, or
+``error``.
 """
 
 from __future__ import annotations

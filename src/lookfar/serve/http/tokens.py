@@ -1,12 +1,8 @@
 """Access tokens of the HTTP server: read-only or read-write, for all or some collections.
 
-Tokens come from a file and from the environment (``LOOKFAR_TOKENS``: each is read-only, or may
-write with the prefix ``write:``). A file that other users can read or change, or that is
-malformed, is refused.
-
-The file holds hashes. A token has 256 random bits, so a plain hash cannot be reversed and needs
-no salt. The file is read again whenever it changes. Several tokens are valid at the same time, so
-a new one can be handed out before the old one is removed.
+Tokens come from a file, which is read again whenever it changes, and from the environment
+(``LOOKFAR_TOKENS``: read-only, or with the prefix ``write:``). The file holds hashes. A token has
+256 random bits, so a plain hash cannot be reversed and needs no salt.
 """
 
 from __future__ import annotations

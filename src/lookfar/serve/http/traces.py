@@ -1,8 +1,4 @@
-"""OpenTelemetry spans of requests and tool calls.
-
-Spans go to the exporter named by the standard variables such as ``OTEL_EXPORTER_OTLP_ENDPOINT``.
-This module is imported only when tracing is on; it refuses to start without its packages.
-"""
+"""OpenTelemetry spans of requests and tool calls; imported only when tracing is on."""
 
 from __future__ import annotations
 

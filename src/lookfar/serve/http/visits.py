@@ -1,7 +1,6 @@
 """Record each request and tool call: a log line, metrics and trace spans, all with one request id.
 
-No secrets are recorded: no headers, query strings or bodies, and no paths but the names of our
-own routes.
+No headers, query strings or bodies are recorded, and no paths but the names of our own routes.
 """
 
 from __future__ import annotations

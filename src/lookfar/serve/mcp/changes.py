@@ -1,10 +1,7 @@
 """Notify clients that documents changed, in both versions of the protocol.
 
-Changes are reported from any thread and sent to the clients that subscribed to the documents. A
-client that has left or does not read is dropped, and no caller waits for one.
-
-Under the older protocol a client subscribes to addresses on its connection; under the newer one
-it listens on a stream, which the SDK's subscription bus serves.
+Under the older protocol a client subscribes to addresses on its connection; under the newer one it
+listens on a stream, which the SDK serves. A client that has left or does not read is dropped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,5 @@
 """Lookfar as an MCP server: tools, documents as resources, prompts and completions.
 
-:func:`make_server` returns a server object for the official SDK, which speaks both versions of the
-protocol over any transport. Handlers raise only typed errors: an unexpected exception is logged
-and reported as internal.
-
 It uses the SDK's low-level ``Server``. ``MCPServer`` derives schemas from signatures, silently
 drops unknown arguments and sends every text twice.
 """
@@ -97,10 +93,7 @@ def make_server(
     on_client: Callable[[str], None] = lambda _: None,
     threads: int = _THREADS,
 ) -> Server[Any]:
-    """Make the server of one session, or of all sessions that share one.
-
-    It runs at most ``threads`` calls at a time, independently of other servers.
-    """
+    """Make the server of one or several sessions; it runs at most ``threads`` calls at a time."""
     handlers = _Handlers(
         session,
         {
@@ -480,10 +473,9 @@ def _client_name(context: Any) -> str:
 
 
 def _get_connection(context: Any) -> Any:
-    """Return the client's connection, which handlers can reach only through a private attribute.
+    """Return the client's connection, whose identity and exit stack subscriptions need.
 
-    Subscriptions need its identity and its exit stack. ``pyproject.toml`` limits the SDK's version
-    for this, and ``tests/serve/test_private_names.py`` fails when the attribute is gone.
+    The attribute is private: ``tests/serve/test_private_names.py`` fails when it is gone.
     """
     return context.session._connection
 

@@ -1,8 +1,7 @@
 """Apply the edits of setup, and keep what is needed to undo them.
 
-A file is replaced atomically, and its original bytes are kept in our data folder. Undoing
-restores these bytes if the file has not changed since, and otherwise removes only our part. A
-file that changed after its diff was shown is not overwritten (``Conflict``).
+Undoing restores the original bytes if the file has not changed since, and otherwise removes only
+our part. A file that changed after its diff was shown is not overwritten (``Conflict``).
 """
 
 from __future__ import annotations

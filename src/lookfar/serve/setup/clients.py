@@ -1,7 +1,4 @@
-"""The clients that setup supports: where each keeps its MCP servers, and in what format.
-
-A client whose format is not documented is not in the table.
-"""
+"""The clients that setup supports: where each keeps its MCP servers, and in what format."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Compute what setup would change in one file, and the diff that it shows.
-
-A file that is not UTF-8, not valid in its format, read-only or hard-linked is refused.
-"""
+"""Compute what setup would change in one file, and the diff that it shows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Parse and edit JSON with comments and trailing commas.
 
-An edit adds, replaces or removes one member and keeps every other character. A text that is not
-such JSON, or has something other than an object on the path, is refused (``Malformed``).
+An edit adds, replaces or removes one member and keeps every other character.
 """
 
 from __future__ import annotations

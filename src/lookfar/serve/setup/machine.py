@@ -1,7 +1,4 @@
-"""Where programs keep their settings on this machine, and the command that starts Lookfar.
-
-The command must still work tomorrow, so programs inside uv's cache are not used.
-"""
+"""Where programs keep their settings on this machine, and the command that starts Lookfar."""
 
 from __future__ import annotations
 

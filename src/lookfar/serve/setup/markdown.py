@@ -1,8 +1,4 @@
-"""Add, update or remove the section that tells agents to search with Lookfar.
-
-It is written to AGENTS.md, CLAUDE.md or the like between two marks. If only one of the marks is
-left, the extent of the section is unknown, and the text is refused (``Malformed``).
-"""
+"""Add, update or remove the section, between two marks, that tells agents to use Lookfar."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Edit TOML as text: add, update or remove one table, keeping comments and order.
 
-Every result is parsed again and compared with what was intended. A text that is not valid TOML,
-or is written so that a table cannot be added, is refused (``Malformed``).
+Every result is parsed again and compared with what was intended.
 """
 
 from __future__ import annotations

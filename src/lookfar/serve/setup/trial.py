@@ -1,7 +1,4 @@
-"""A test search through the command that a client will start.
-
-The server is started exactly as the client would start it, and is spoken to over MCP.
-"""
+"""A test search through the command that a client will start, over MCP."""
 
 from __future__ import annotations
 

@@ -168,9 +168,8 @@ def draw_map(
 ) -> AnswerMap:
     """Draw the map of some questions within ``budget`` tokens.
 
-    ``skip`` is the number of documents per question that earlier pages showed, ``limit`` the
-    maximum number of hits. With ``paths``, only the names of documents are shown. ``describe``
-    returns the name of a hit's document.
+    ``skip`` is the number of documents per question that earlier pages showed, ``limit`` the most
+    hits. With ``paths``, only documents are named. ``describe`` names the document of a hit.
     """
     parts: list[_Part] = []
     seen: dict[tuple[str, str], set[int]] = {}

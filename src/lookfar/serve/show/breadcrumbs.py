@@ -1,7 +1,4 @@
-"""Headings above hits, without repeating those that were shown for the same document before.
-
-At least the last heading of each hit is shown.
-"""
+"""Headings above hits, without repeating those that were shown for the same document before."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The JSON that scripts rely on: one plain object for each kind of result.
 
 ``docs/json.md`` describes the keys. Within a major version keys are added, never renamed or
-removed. A key is present even if its value is empty, except ``explanation``, which is there only
-if it was requested.
+removed, and a key is present even if its value is empty.
 """
 
 from __future__ import annotations

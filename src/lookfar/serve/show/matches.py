@@ -1,7 +1,4 @@
-"""Format matching lines for people, grouped by document like other line search tools.
-
-A stale line is always marked as such.
-"""
+"""Format matching lines for people, grouped by document like other line search tools."""
 
 from __future__ import annotations
 
@@ -74,10 +71,7 @@ def _around(first: int, lines: tuple[str, ...]) -> Iterator[Text]:
 
 
 def _matched(line: MatchedLine) -> Text:
-    """Format a line with its matches marked.
-
-    It is built from parts, because tabs and control characters change their length.
-    """
+    """Format a line from parts, because tabs and control characters change their length."""
     text = styled((f"   {line.number:>5}  ", "bold" if line.state == "same" else "bold red"))
     at, end = line.column, line.column + len(line.text)
     if line.column:

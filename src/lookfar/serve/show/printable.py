@@ -1,8 +1,7 @@
 """Make untrusted text safe to print: a document must not be able to control a terminal.
 
-Control characters are written out (``\\x1b``), so that no text can move the cursor, set a title,
-change the reading order or imitate a line of our output. Tabs and line ends are kept in texts and
-written out in names.
+Control characters are written out (``\\x1b``). Tabs and line ends are kept in texts and written out
+in names.
 """
 
 from __future__ import annotations

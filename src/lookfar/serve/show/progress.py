@@ -1,8 +1,4 @@
-"""Show the progress of an indexing pass on stderr.
-
-On a terminal it is a bar with files, speed and remaining time; elsewhere an occasional line. With
-``quiet`` nothing is written.
-"""
+"""Show the progress of an indexing pass on stderr: a bar on a terminal, elsewhere a few lines."""
 
 from __future__ import annotations
 
@@ -30,8 +26,7 @@ _MB = 1_000_000
 def show_progress(name: str, *, quiet: bool = False, at_once: bool = True) -> Iterator[Report]:
     """Show the progress of one pass over the folder called ``name``.
 
-    ``at_once`` shows the bar before the first report, while files are listed; without it nothing
-    is shown until there is something to report.
+    With ``at_once`` the bar is shown before the first report, while files are listed.
     """
     if quiet:
         yield lambda _: None

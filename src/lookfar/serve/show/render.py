@@ -1,7 +1,6 @@
 """Format results for people: coloured on a terminal, plain text elsewhere.
 
-Nothing in a document is interpreted: no markup, escape sequence or control character of it reaches
-the terminal.
+No markup, escape sequence or control character of a document reaches the terminal.
 """
 
 from __future__ import annotations
@@ -198,10 +197,7 @@ def _contributions(explanation: Sequence[Contribution]) -> Iterator[Text]:
 def _window(
     lines: Sequence[str], words: frozenset[str], heading: str, answering: int | None = None
 ) -> list[tuple[int, str]]:
-    """Return the adjacent lines that match the question best, with their offsets.
-
-    If the answering line is known, they are the lines around it.
-    """
+    """Return the lines around the answering line, or those that match best, with their offsets."""
     numbered = [(number, line) for number, line in enumerate(lines) if line.strip()]
     if numbered and numbered[0][1].lstrip().startswith("#") and len(numbered) > 1:
         numbered = numbered[1:]  # The breadcrumb already shows the heading.

@@ -1,7 +1,4 @@
-"""Format evaluation results: text with bars for stdout, and the JSON of ``lookfar eval --json``.
-
-Questions come from files, so they are escaped before they are printed.
-"""
+"""Format evaluation results: text with bars for stdout, and the JSON of ``lookfar eval --json``."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
 """Cursors: short texts that continue a call on its next page, alone or with its arguments.
 
-    search-8.5-12-3f9a1c2b77aa      kind, offsets, generation, digest of the call
-
-A cursor of another call is refused, and so is one that was changed or whose call the client session
-no longer remembers.
+search-8.5-12-3f9a1c2b77aa      kind, offsets, generation, digest of the call
 """
 
 from __future__ import annotations
@@ -105,8 +102,7 @@ def next_page(
 ) -> str:
     """Return a cursor that continues a search after this page, and remember the call.
 
-    ``states`` are the generations that answered; the pages of a single collection all come from
-    the same one.
+    ``states`` are the generations that answered; a single one answers all pages.
     """
     generation = next(iter(states.values())) if len(states) == 1 else 0
     cursor = Cursor(reached, generation).write(about, SEARCH_CURSOR)

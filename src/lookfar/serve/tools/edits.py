@@ -1,8 +1,4 @@
-"""The tool ``edit``: agents change Markdown by section, with a hash of what they read.
-
-Several edits are one transaction; ``undo`` reverts the last one of a document. The result has the
-diffs, the new places and hashes of the edited parts, broken links and broken rules.
-"""
+"""The tool ``edit``: agents change Markdown by section, with a hash of what they read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Inputs that several tools share: numbers in a range.
+"""Numbers in a range, as inputs of tools.
 
-The range is not part of the schema, because every client pays for each word of a schema; a number
-out of range gets an error that names the range.
+The range is not part of the schema, because every client pays for each word of a schema.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The tool ``search`` with a literal text or regular expression: matching lines, like grep.
-
-Lines are grouped by document and numbered, within a budget; or only paths and counts are shown.
-"""
+"""The tool ``search`` with a literal text or regular expression: matching lines, like grep."""
 
 from __future__ import annotations
 

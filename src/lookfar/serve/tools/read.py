@@ -1,8 +1,7 @@
 """The tool ``read``: documents, sections, lines, definitions and citations, one or several.
 
-Returns their text as it is on disk now, and whether it changed since it was indexed or cited. A
-large document is text as its outline and its beginning, unless a budget asks for more. If some of
-several targets cannot be read, they are named and the others are read.
+A large document is shown as its outline and its beginning, unless a budget asks for more. If some
+of several targets cannot be read, they are named and the others are read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Tools: a name, a checked input, a handler, and a result that every interface can show.
 
-An unknown argument, or one with a wrong type or value, is refused with a suggestion. A handler is
-plain blocking code; its :class:`Call` reports progress and asks for confirmation.
+A handler is plain blocking code; its :class:`Call` reports progress and asks for confirmation.
 """
 
 from __future__ import annotations

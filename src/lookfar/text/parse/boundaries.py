@@ -1,8 +1,7 @@
 """Find where definitions start by rules for single lines, for languages without a grammar.
 
-Only definitions at the left margin are found, and nesting is not understood: a definition ends
-where the next one starts. Also used for files that no grammar should parse: huge, minified or
-badly broken ones. A rule sees one line at a time and backtracks only within it.
+Only definitions at the left margin are found; a definition ends where the next one starts. Also
+used for files that no grammar should parse: huge, minified or badly broken ones.
 """
 
 from __future__ import annotations

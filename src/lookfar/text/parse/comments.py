@@ -1,8 +1,4 @@
-"""Find the comments and docstrings of source code, as exact slices.
-
-Comments on consecutive lines are one comment. With a grammar, text inside strings is not mistaken
-for a comment.
-"""
+"""Find the comments and docstrings of source code; those on consecutive lines are one comment."""
 
 from __future__ import annotations
 

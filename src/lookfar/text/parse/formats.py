@@ -1,7 +1,4 @@
-"""Choose the parser for a file by its name or extension, without reading it.
-
-One table lists the formats of prose, another the programming languages.
-"""
+"""Choose the parser for a file by its name or extension, without reading it."""
 
 from __future__ import annotations
 

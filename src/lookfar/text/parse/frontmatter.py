@@ -1,12 +1,8 @@
 """Parse front matter: YAML between ``---`` or TOML between ``+++`` at the top of a text.
 
-Values are JSON-safe: dates become ISO strings, infinities and integers over 64 bits strings, and
-keys strings. Blocks over 16 KiB or 20 levels deep, broken syntax, and anchors, aliases, tags and
-merge keys, which let a small file cause much work or create objects, give an empty mapping and a
-warning.
-
-Scalars follow YAML 1.2 where 1.1 surprises people: ``no`` and ``on`` are words, ``12:30`` is text.
-The last of several equal keys counts.
+Values are JSON-safe: dates, infinities and integers over 64 bits become strings. What lets a small
+file cause much work is refused with a warning: large or deep blocks, anchors, aliases, tags and
+merge keys. Scalars follow YAML 1.2: ``no`` and ``on`` are words, ``12:30`` is text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Rules that find definitions in the syntax trees of each grammar.
 
-A rule looks at one node and a few of its children; it does not walk the tree. Parsers are loaded
-once per process, when a file first needs them.
+A rule looks at one node and a few of its children; it does not walk the tree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The table of programming languages: names, extensions, and how well each is understood.
-
-A language is chosen by file name or extension, without reading the file or loading a grammar.
-"""
+"""The table of programming languages: names, extensions, and how well each is understood."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Parse link destinations, tags and aliases in Markdown text and front matter.
-
-Whether a target exists is decided elsewhere.
-"""
+"""Parse link destinations, tags and aliases in Markdown text and front matter."""
 
 from __future__ import annotations
 
@@ -43,10 +40,7 @@ def split_destination(destination: str) -> tuple[str, str]:
 
 
 def tags_in(text: str) -> Iterator[tuple[int, str]]:
-    """Yield everything that looks like a tag, with the offset of its ``#``.
-
-    The caller checks that it is in prose, not in code or a link.
-    """
+    """Yield everything that looks like a tag, also in code, with the offset of its ``#``."""
     for match in _TAG.finditer(text):
         start = match.start()
         if start and text[start - 1] not in _BEFORE_TAG:

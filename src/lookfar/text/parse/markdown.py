@@ -1,13 +1,11 @@
 """Parse Markdown: headings, blocks, links, tags and front matter.
 
-Follows CommonMark with GitHub's tables, footnotes, strikethrough and task lists, wikilinks, and
-YAML or TOML front matter. Headings inside a block quote, list item or footnote are not sections,
-since a section that ends with its quote would break the nesting. Math is not parsed, since
+Follows CommonMark with GitHub's tables, footnotes, strikethrough and task lists, and wikilinks.
+Headings inside a block quote, list item or footnote are not sections. Math is not parsed, since
 ``$5 [a](b) or 6$`` would lose its link. Links and tags inside code or HTML are ignored.
 
-The parser reports UTF-8 byte ranges of the text after the front matter. They are collected
-unchanged and converted to character offsets at the end: most events are not needed, and this loop
-takes most of the time.
+The parser reports UTF-8 byte ranges. They are converted to character offsets at the end, because
+most events are not needed, and the loop over the events takes most of the time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Parse plain text, reStructuredText, AsciiDoc and Org with line rules.
 
-Finds headings and, where line rules can, code blocks, but no inline markup, links or tags. A
-heading that only a full parser could find is missed: that costs a breadcrumb, while a wrong
-heading would cut a code sample in two. Levels deeper than 6 count as 6, as in Markdown.
+Finds headings and code blocks, but no inline markup, links or tags. A heading that only a full
+parser could find is missed: a wrong heading would cut a code sample in two.
 """
 
 from __future__ import annotations

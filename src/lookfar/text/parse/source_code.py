@@ -3,9 +3,7 @@
 Sections are definitions (functions, methods, classes, types, top-level constants), each from the
 comments and decorators above it to the end of its last line, with a ``Symbol`` for each. Without a
 grammar, or for text that a grammar should not parse (huge, minified, deeply nested or mostly
-errors), line rules find where definitions start; without any, the file is one section.
-
-Only definitions are visited, not every node; ``summary`` looks inside functions.
+errors), line rules find where definitions start.
 """
 
 from __future__ import annotations

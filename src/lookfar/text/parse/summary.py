@@ -1,8 +1,5 @@
 """Summarise a source file: definitions, imports, exports and metrics.
 
-For languages without full support, imports, exports and metrics are empty, and ``full_support`` is
-False.
-
 A decision point is a branch, a loop, a case, a handler, or a logical operator that may skip its
 right side. The score starts at 100 and loses up to 40 for the average complexity of functions (4
 for each above 1), up to 30 for nesting (5 for each level beyond 2), and up to 30 for density (1

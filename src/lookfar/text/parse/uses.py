@@ -1,11 +1,7 @@
 """Find the module constants and imports that a function or class uses, one line each.
 
 Nothing is parsed: declarations at the top of a file are recognised by how their lines start, which
-takes a fraction of a millisecond, so every passage of an answer can show them. Languages without
-rules give nothing.
-
-A constant is shown by its first line, an import as one line. If there are too many, constants come
-first, since the name of an import often says enough.
+is so fast that every passage of an answer can show them.
 """
 
 from __future__ import annotations
@@ -132,10 +128,9 @@ class _Declared(NamedTuple):
 def used_lines(
     text: str, language: str, start_line: int, end_line: int, limit: int = MOST_LINES
 ) -> tuple[tuple[int, str], ...]:
-    """Return the constants and imports that lines ``start_line`` to ``end_line`` use.
+    """Return number and text of the declarations that lines ``start_line`` to ``end_line`` use.
 
-    Lines count from 1, both included. The result is at most ``limit`` pairs of line number and
-    text, in order.
+    Constants come first if there are more than ``limit``: the name of an import says enough.
     """
     rules = _RULES.get(language)
     if rules is None or limit < 1 or len(text) > _LARGEST:

@@ -1,8 +1,4 @@
-"""``lookfar doctor``: report what is wrong on this machine, and how to fix it.
-
-Nothing is changed without ``--fix``, and then only where the fix is safe and needs no other
-user's rights.
-"""
+"""``lookfar doctor``: report what is wrong on this machine, and fix what can be fixed safely."""
 
 from __future__ import annotations
 

@@ -91,10 +91,7 @@ def _check_status(subject: Subject, status: Status) -> Iterator[Finding]:
 
 
 def _check_databases(subject: Subject, repair: str) -> Iterator[Finding]:
-    """Report databases of inserted documents that cannot be searched.
-
-    A repair may lose documents, so ``--fix`` never does it.
-    """
+    """Report databases that cannot be searched; ``--fix`` leaves them, since a repair may lose texts."""
     for database in subject.library.databases().values():
         try:
             database.check()

@@ -1,7 +1,4 @@
-"""Run all checks of ``lookfar doctor``, and apply the fixes that are safe.
-
-A check changes nothing, and one that fails does not end the others: its failure is a finding.
-"""
+"""Run all checks of ``lookfar doctor``, and apply the fixes that are safe."""
 
 from __future__ import annotations
 
@@ -35,10 +32,7 @@ _DAEMON: Final[dict[str, Check]] = {"daemon": client_checks.check_daemon}
 
 
 def run_checks(subject: Subject, *, deep: bool, fix: bool) -> Iterator[Finding]:
-    """Yield every finding, in the order in which the checks depend on each other.
-
-    With ``fix``, apply the safe fixes and check again.
-    """
+    """Yield every finding; with ``fix``, apply the safe fixes and check again."""
     folder = dict(_FOLDER)
     if deep:
         folder["index"] = partial(index_checks.check_index, deep=True)

@@ -1,8 +1,4 @@
-"""The JSON routes of the web page: a table of tools at ``/api/NAME``.
-
-Arguments are checked like those of tools, and the OpenAPI document describes the routes. Rolling
-back to an earlier generation needs a confirmation and a token that may write.
-"""
+"""The JSON routes of the web page: a table of tools at ``/api/NAME``."""
 
 from __future__ import annotations
 

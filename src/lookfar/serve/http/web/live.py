@@ -1,8 +1,6 @@
 """``GET /api/events``: the state of the index as server-sent events.
 
-It sends the state of each collection once; with ``?follow=1`` again whenever it changes, until the
-client leaves. The disk is not checked for this. Expensive counts are refreshed after a new
-generation, and now and then.
+It sends the state of each collection once; with ``?follow=1`` again whenever it changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Find the words of a text that match a question, to mark them and to choose an excerpt.
-
-The page searches with every letter typed, so the terms of words are cached.
-"""
+"""Find the words of a text that match a question, to mark them and to choose an excerpt."""
 
 from __future__ import annotations
 

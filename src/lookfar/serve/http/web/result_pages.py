@@ -1,8 +1,7 @@
 """Rank all results of a question once, and return them page by page.
 
-Each page has its cited hits, the total, and the counts of the filters. Going to the next page
-does not rank again, and text is read from disk only for the page that is shown. The rankings of
-the last few questions are cached until a collection changes.
+Text is read from disk only for the page that is shown. The rankings of the last few questions are
+cached until a collection changes.
 """
 
 from __future__ import annotations

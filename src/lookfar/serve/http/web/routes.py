@@ -1,8 +1,4 @@
-"""The routes of the web page: its files, its data and its events.
-
-A change must come from the page itself: requests from other origins are refused, even from this
-machine. The guard refuses other sites.
-"""
+"""The routes of the web page: its files, its data and its events."""
 
 from __future__ import annotations
 

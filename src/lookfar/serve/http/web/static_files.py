@@ -1,10 +1,7 @@
 """The static files of the web page, and the security headers for them.
 
-Each file has a route of its own, and the content security policy lets only these files run. There
-are no other names, so no path can lead elsewhere.
-
-The files hold no user data, so they need no token: a browser cannot send one before it has a page
-that asks for it. The page's requests for data need one.
+Each file has a route of its own, and the content security policy lets only these files run. They
+hold no user data and need no token: a browser has none before it has loaded the page.
 """
 
 from __future__ import annotations
