@@ -91,7 +91,7 @@ def _check_status(subject: Subject, status: Status) -> Iterator[Finding]:
 
 
 def _check_databases(subject: Subject, repair: str) -> Iterator[Finding]:
-    """Report databases that cannot be searched; ``--fix`` leaves them, since a repair may lose texts."""
+    """Report databases that cannot be searched; ``--fix`` leaves them alone."""
     for database in subject.library.databases().values():
         try:
             database.check()
