@@ -36,9 +36,14 @@ from lookfar.model import (
     State,
     display_path,
 )
-from lookfar.retrieve.locate.notes import is_link, resolve_note
 from lookfar.retrieve.locate.symbols import find_definitions, find_only_definition
-from lookfar.retrieve.locate.target import check_citation, locate, parse_target
+from lookfar.retrieve.locate.target import (
+    check_citation,
+    is_link,
+    locate,
+    parse_target,
+    resolve_note,
+)
 from lookfar.retrieve.neighbours import drawing
 from lookfar.retrieve.neighbours.related import KINDS, SYMBOL_KINDS, Part
 from lookfar.retrieve.neighbours.related import find_related as rank_related

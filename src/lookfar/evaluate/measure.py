@@ -175,7 +175,6 @@ def _score(
 
 
 def hash_question(question: Judged) -> str:
-    """Hash a question with its judgements."""
     parts = [
         question.id,
         question.query,

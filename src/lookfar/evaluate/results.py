@@ -110,7 +110,6 @@ def results_as_json(results: Results) -> dict[str, Any]:
 
 
 def read_results(path: str | Path) -> Results:
-    """Read the results of an earlier measurement."""
     path = Path(path)
     try:
         record = json.loads(path.read_bytes().decode("utf-8"))

@@ -56,8 +56,6 @@ class ClassSummary:
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """An import of a file."""
-
     source: str
     specifiers: tuple[str, ...]
     line: int
@@ -65,16 +63,12 @@ class ImportSummary:
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary:
-    """An export of a file."""
-
     name: str
     kind: SymbolKind
 
 
 @dataclass(frozen=True, slots=True)
 class Complexity:
-    """The complexity of a file."""
-
     cyclomatic: int
     """Decision points, plus one for each function (at least one)."""
     max_nesting: int

@@ -43,7 +43,6 @@ from lookfar.retrieve.stages.wording import boost_synonyms, boost_word_pairs
 
 
 def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
-    """Return the ranking stages in order."""
     return [
         _make_fusion(settings),
         boost_names(settings.name_boost),
@@ -177,7 +176,6 @@ def collect_candidates(
 def _candidates_from(
     uri: str, plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
 ) -> tuple[Candidate, ...]:
-    """Return the candidates from one document."""
     alone = replace(plan, filters=replace(plan.filters, uris=(uri,)))
     return gather_candidates(alone, snapshot, settings, source).candidates
 

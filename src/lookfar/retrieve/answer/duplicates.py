@@ -95,8 +95,6 @@ def fold_near(
 
 
 class _Words:
-    """The words of a text."""
-
     def __init__(self, text: str) -> None:
         lowered = text.lower()
         if lowered.isascii():  # The usual case; splitting it does not need a regex.

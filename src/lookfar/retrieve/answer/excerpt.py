@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, display_path
 from lookfar.retrieve.answer.focus import FocusQuery, find_best_sentences
-from lookfar.retrieve.locate.sections import find_innermost, find_moved
+from lookfar.retrieve.locate.sections import find_innermost, find_moved, note_stale
 
 if TYPE_CHECKING:
     from lookfar.model import Likeness, Section
@@ -77,12 +77,7 @@ def cite(
                 uses=reader.find_uses(passage, span) if focus and len(hits) < _WITH_USES else (),
             )
         )
-    notes = (
-        [Incomplete("stale", "these files changed after they were indexed", tuple(reader.stale))]
-        if reader.stale
-        else []
-    )
-    return hits, notes
+    return hits, note_stale(reader.stale)
 
 
 def _find_focus(text: str, span: Span, asked: FocusQuery, code: bool) -> tuple[Span, ...]:
@@ -104,8 +99,6 @@ def _choose_headings(passage: Passage) -> tuple[tuple[str, ...], int, int]:
 
 
 class _Definition(NamedTuple):
-    """A definition in code, and its lines."""
-
     path: tuple[str, ...]
     lines: tuple[int, int]
 
@@ -162,7 +155,6 @@ class _Reader:
         return tuple(line for line in used if not line[1].strip().startswith('"'))
 
     def cite_duplicate(self, passage: Passage, by: Likeness) -> Alike:
-        """Return the citation of a duplicate."""
         text, span, state = self.read_verified(passage)
         collection = self._asked[passage.source].collection
         return Alike(collection, passage.place.uri, span, _digest(text), state, by)

@@ -66,7 +66,6 @@ class FocusQuery:
 
     @classmethod
     def from_ranking(cls, ranking: Ranking) -> FocusQuery:
-        """Return the question of a ranking."""
         plan = ranking.plan
         rarity = {term: ranking.rarity.get(term, 0.0) for term in plan.terms}
         total = sum(rarity.values())

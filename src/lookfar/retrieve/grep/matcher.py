@@ -8,19 +8,8 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
 from lookfar.errors import InvalidArgument
 from lookfar.model import Case
 from lookfar.ports import Need
+from lookfar.retrieve.grep import syntax
 from lookfar.retrieve.grep.literals import derive_literal_need, derive_need
-from lookfar.retrieve.grep.syntax import (
-    LONGEST,
-    WORD_CHARACTER,
-    Assertion,
-    Char,
-    Node,
-    Sequence,
-    has_boundary,
-    is_between_words,
-    parse,
-    to_re2,
-)
 
 _MOST_MEMORY: Final = 32 << 20
 """For RE2, per expression."""
@@ -41,8 +30,6 @@ Spans = Callable[[bytes], Iterator[tuple[int, int]]]
 
 
 class Matcher(NamedTuple):
-    """A compiled pattern."""
-
     case: Literal["sensitive", "insensitive"]
     need: Need
     """What a document must contain to have a match."""
@@ -72,7 +59,6 @@ class Matcher(NamedTuple):
 
 
 def make_matcher(pattern: str, *, regex: bool, case: Case, whole_words: bool) -> Matcher:
-    """Compile a pattern."""
     _check(pattern)
     if case not in get_args(Case):
         cases = ", ".join(get_args(Case))
@@ -81,10 +67,10 @@ def make_matcher(pattern: str, *, regex: bool, case: Case, whole_words: bool) ->
         )
     if not regex:
         return _match_literal(pattern, _ignores_case(case, pattern, pattern != ""), whole_words)
-    parsed = parse(pattern)
+    parsed = syntax.parse(pattern)
     smart = case == "smart" and parsed.has_literal and not parsed.has_upper
     fold = case == "insensitive" or smart
-    node = parse(pattern, fold=True).node if fold else parsed.node
+    node = syntax.parse(pattern, fold=True).node if fold else parsed.node
     return _match_expression(node, fold, whole_words)
 
 
@@ -93,9 +79,9 @@ def _check(pattern: object) -> None:
         raise InvalidArgument("The pattern must be a string.", hint="Pass a str.")
     if not pattern:
         raise InvalidArgument("The pattern is empty.", hint="Write a text or a regular expression.")
-    if len(pattern) > LONGEST:
+    if len(pattern) > syntax.LONGEST:
         raise InvalidArgument(
-            f"The pattern has {len(pattern):,} characters.", hint=f"Use at most {LONGEST:,}."
+            f"The pattern has {len(pattern):,} characters.", hint=f"Use at most {syntax.LONGEST:,}."
         )
     if any("\ud800" <= character <= "\udfff" for character in pattern):
         raise InvalidArgument(
@@ -116,7 +102,9 @@ def _match_literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
             hint="Search for one of the lines.",
         )
     if fold:
-        node = Sequence(tuple(Char(char, char.lower() != char.upper()) for char in pattern))
+        node = syntax.Sequence(
+            tuple(syntax.Char(char, char.lower() != char.upper()) for char in pattern)
+        )
         expression = _match_expression(node, fold, whole_words)
         return expression._replace(need=derive_literal_need(pattern, fold=True))
     wanted = pattern.encode()
@@ -177,7 +165,7 @@ def _precedes_word(text: bytes, at: int) -> bool:
 def _is_word(character: bytes) -> bool:
     if len(character) == 1:
         return character.isalnum() or character == b"_"
-    return _compile(WORD_CHARACTER).fullmatch(character) is not None
+    return _compile(syntax.WORD_CHARACTER).fullmatch(character) is not None
 
 
 class _Match(Protocol):
@@ -212,15 +200,15 @@ def _compile(source: str) -> _Compiled:
     return expression  # type: ignore[no-any-return]
 
 
-def _match_expression(node: Node, fold: bool, whole_words: bool) -> Matcher:
+def _match_expression(node: syntax.Node, fold: bool, whole_words: bool) -> Matcher:
     case: Literal["sensitive", "insensitive"] = "insensitive" if fold else "sensitive"
     need = derive_need(node)
     # RE2 only has ``\b``, which is right if the expression begins and ends with word characters.
-    known = not whole_words or is_between_words(node)
+    known = not whole_words or syntax.is_between_words(node)
     if whole_words:
-        node = Sequence((Assertion("word_start"), node, Assertion("word_end")))
-    exact = _compile(f"(?m){to_re2(node)}") if known else None
-    if not has_boundary(node):
+        node = syntax.Sequence((syntax.Assertion("word_start"), node, syntax.Assertion("word_end")))
+    exact = _compile(f"(?m){syntax.to_re2(node)}") if known else None
+    if not syntax.has_boundary(node):
         assert exact is not None
         return Matcher(case, need, _make_find(exact), _make_spans(_make_search(exact)))
     return Matcher(case, need, *_match_boundaries(node, exact))
@@ -277,7 +265,7 @@ def _next_character(line: bytes, at: int) -> int:
     return at
 
 
-def _match_boundaries(node: Node, exact: _Compiled | None) -> tuple[Find, Spans]:
+def _match_boundaries(node: syntax.Node, exact: _Compiled | None) -> tuple[Find, Spans]:
     """Match an expression with word boundaries.
 
     RE2 matches ASCII lines. For other lines, RE2 finds candidates without the boundaries, and each
@@ -285,7 +273,7 @@ def _match_boundaries(node: Node, exact: _Compiled | None) -> tuple[Find, Spans]
     """
     from lookfar.retrieve.grep.simulate import Program
 
-    loose = _compile(f"(?m){to_re2(node, boundaries=False)}")
+    loose = _compile(f"(?m){syntax.to_re2(node, boundaries=False)}")
     program = Program(node)
 
     def search(line: bytes, at: int) -> tuple[int, int] | None:

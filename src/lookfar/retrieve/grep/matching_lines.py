@@ -16,7 +16,7 @@ from lookfar.errors import InvalidArgument
 from lookfar.model import FileMatches, Filters, Incomplete, MatchedLine, Section, Span, State
 from lookfar.ports import Facts
 from lookfar.retrieve.grep.matcher import LineSpan, Matcher
-from lookfar.retrieve.locate.sections import find_moved, find_path
+from lookfar.retrieve.locate.sections import find_moved, find_path, note_stale
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.ranking import Source
 
@@ -61,8 +61,6 @@ def make_limits(offset: int, limit: int, lines: int, context: int | tuple[int, i
 
 
 class GrepResult(NamedTuple):
-    """The matches in all collections."""
-
     files: list[FileMatches]
     matches: int
     matched_files: int
@@ -90,12 +88,8 @@ def grep(sources: Sequence[Source], matcher: Matcher, limits: Limits, pause: Pau
         counted += sorted(here, key=lambda file: file.facts.uri)
     page = counted[limits.offset : limits.offset + limits.files]
     files, stale = _read_page(page, sources, resolved, matcher, limits)
-    notes = (
-        [Incomplete("stale", "these files changed after they were indexed", tuple(stale))]
-        if stale
-        else []
-    )
-    return GrepResult(files, sum(file.lines for file in counted), len(counted), notes)
+    matches = sum(file.lines for file in counted)
+    return GrepResult(files, matches, len(counted), note_stale(stale))
 
 
 def _count(source: Source, filters: Filters, matcher: Matcher, pause: Pause) -> dict[int, int]:

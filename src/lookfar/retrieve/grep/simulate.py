@@ -10,17 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from lookfar.errors import InvalidArgument
-from lookfar.retrieve.grep.syntax import (
-    WORD_CHARACTER,
-    Assertion,
-    Char,
-    CharSet,
-    Choice,
-    Node,
-    Repeat,
-    Sequence,
-    to_re2,
-)
+from lookfar.retrieve.grep import syntax
 
 _LARGEST: Final = 20_000
 _TAKE, _SPLIT, _JUMP, _CHECK, _MATCH = range(5)
@@ -32,7 +22,7 @@ Instruction = tuple[int, Any, int]
 class Program:
     """An expression compiled to instructions."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: syntax.Node) -> None:
         self._code: list[Instruction] = []
         self._compile(node)
         self._code.append((_MATCH, None, 0))
@@ -45,20 +35,20 @@ class Program:
         self._code.append((operation, operand, other))
         return len(self._code) - 1
 
-    def _compile(self, node: Node) -> None:
-        if isinstance(node, Char | CharSet):
-            self._emit(_TAKE, _membership(to_re2(node)))
-        elif isinstance(node, Assertion):
+    def _compile(self, node: syntax.Node) -> None:
+        if isinstance(node, syntax.Char | syntax.CharSet):
+            self._emit(_TAKE, _membership(syntax.to_re2(node)))
+        elif isinstance(node, syntax.Assertion):
             self._emit(_CHECK, node.kind)
-        elif isinstance(node, Sequence):
+        elif isinstance(node, syntax.Sequence):
             for part in node.parts:
                 self._compile(part)
-        elif isinstance(node, Choice):
+        elif isinstance(node, syntax.Choice):
             self._compile_choice(node)
         else:
             self._compile_repeat(node)
 
-    def _compile_choice(self, node: Choice) -> None:
+    def _compile_choice(self, node: syntax.Choice) -> None:
         ends = []
         for part in node.parts[:-1]:
             split = self._emit(_SPLIT)
@@ -69,7 +59,7 @@ class Program:
         for end in ends:
             self._code[end] = (_JUMP, len(self._code), 0)
 
-    def _compile_repeat(self, node: Repeat) -> None:
+    def _compile_repeat(self, node: syntax.Repeat) -> None:
         for _ in range(node.least):
             self._compile(node.part)
         if node.most is None:
@@ -136,7 +126,7 @@ def _holds(kind: str, line: str, at: int) -> bool:
         return at == 0
     if kind == "line_end":
         return at == len(line)
-    is_word = _membership(WORD_CHARACTER)
+    is_word = _membership(syntax.WORD_CHARACTER)
     before = at > 0 and is_word(line[at - 1])
     after = at < len(line) and is_word(line[at])
     if kind == "word_start":

@@ -29,8 +29,6 @@ Boundary = Literal["line_start", "line_end", "word", "not_word", "word_start", "
 
 @dataclass(frozen=True, slots=True)
 class Char:
-    """One character."""
-
     char: str
     fold: bool = False
 
@@ -55,8 +53,6 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Parts in a row."""
-
     parts: tuple[Node, ...]
 
 
@@ -549,7 +545,6 @@ def to_re2(node: Node, *, boundaries: bool = True) -> str:
 
 
 def has_boundary(node: Node) -> bool:
-    """Return whether it contains a word boundary."""
     if isinstance(node, Assertion):
         return node.kind not in ("line_start", "line_end")
     if isinstance(node, Repeat):

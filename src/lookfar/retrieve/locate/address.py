@@ -24,7 +24,6 @@ _SHOWN_DIGITS = 16
 
 
 def format_address(collection: str, uri: str) -> str:
-    """Return the address of a document."""
     return f"{SCHEME}{quote(collection, safe='')}/{quote(uri, safe='/')}"
 
 

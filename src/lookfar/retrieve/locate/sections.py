@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from lookfar.model import Section
+from lookfar.model import Incomplete, Section
 
 
 def find_innermost(sections: Iterable[Section], offset: int) -> Section | None:
@@ -20,6 +20,13 @@ def find_path(sections: Iterable[Section], offset: int) -> tuple[str, ...]:
     """Return the headings of the innermost section that contains an offset."""
     section = find_innermost(sections, offset)
     return section.path if section else ()
+
+
+def note_stale(uris: Iterable[str]) -> list[Incomplete]:
+    """Return a note on cited files that have changed, if there are any."""
+    stale = tuple(uris)
+    detail = "these files changed after they were indexed"
+    return [Incomplete("stale", detail, stale)] if stale else []
 
 
 def find_moved(text: str, start: int, now: str, before: str | None = None) -> int:

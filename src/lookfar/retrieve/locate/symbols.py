@@ -16,8 +16,6 @@ _SHOWN = 5
 
 
 class Definition(NamedTuple):
-    """A definition in a document."""
-
     uri: str
     section: Section
 

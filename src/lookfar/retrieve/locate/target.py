@@ -15,9 +15,11 @@ from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.model import Document, Section, Span, State
+from lookfar.ports import Snapshot
 from lookfar.retrieve.locate.sections import find_moved, find_path
 from lookfar.retrieve.locate.symbols import match_sections
 from lookfar.store.catalogue.heading_paths import format_path, match_headings
+from lookfar.store.catalogue.link_names import link_name
 
 _LINES = re.compile(r"(?P<uri>.+):(?P<first>\d{1,12})(?:-(?P<last>\d{1,12}))?")
 _MOST_SIGNS = 16
@@ -152,3 +154,24 @@ def _find_definitions(named: Sequence[Section], name: str) -> list[Section]:
     sections = match_sections(named, name)
     whole = [section for section in sections if len(section.path) == len(_SEPARATOR.split(name))]
     return whole if len(whole) == 1 else sections
+
+
+_LINK = re.compile(r"\s*!?\[\[([^\[\]|]+)(?:\|[^\[\]]*)?\]\]\s*")
+
+
+def is_link(text: str) -> bool:
+    """Return whether a text is a ``[[link]]`` and nothing else."""
+    return _LINK.fullmatch(text) is not None
+
+
+def resolve_note(snapshot: Snapshot, text: str) -> Target | None:
+    """Return the note that a name or a ``[[link]]`` refers to, with the heading after a ``#``."""
+    link = _LINK.fullmatch(text)
+    name, _, heading = (link[1] if link else text).partition("#")
+    asked = (link_name("", "wikilink", name.strip()), "wikilink", name.strip())
+    if not asked[0]:
+        return None
+    resolved = snapshot.resolve_links([asked]).get(asked)
+    if resolved is None:
+        return None
+    return Target(resolved[0], heading=heading.strip())

@@ -64,7 +64,6 @@ def resolve_outgoing(memories: Snapshot, home: Snapshot, uri: str) -> dict[str, 
 
 
 def read_front_matter(snapshot: Snapshot, uri: str) -> Mapping[str, Any]:
-    """Return the front matter of a document."""
     known = snapshot.document(uri)
     values = known.get("front_matter", {}) if known else {}
     return values if isinstance(values, dict) else {}

@@ -8,7 +8,6 @@ from lookfar.config import SearchSettings
 
 
 def chunk_weights(settings: SearchSettings) -> dict[str, float]:
-    """Return the weights of the fields of a chunk."""
     names = ("headings", "tags", "body", "code")
     return {name: getattr(settings, f"{name}_weight") for name in names}
 

@@ -43,8 +43,6 @@ _SHORT = 3
 
 
 class Question(NamedTuple):
-    """A parsed question."""
-
     text: str
     """The words to search for, without the syntax."""
     phrases: tuple[str, ...]
@@ -95,7 +93,6 @@ def parse_question(text: str) -> Question:
 
 
 def classify_question(text: str) -> QuestionKind:
-    """Return the kind of a question."""
     words = text.split()
     if len(words) == 1:
         if _is_path(text):

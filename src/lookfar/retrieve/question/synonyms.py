@@ -89,11 +89,6 @@ _RELATED: Mapping[str, str] = {
 """Words of the same topic. They do not mean the same, so they are only used on request."""
 
 
-def count_mappings() -> int:
-    """Return the number of words that have synonyms."""
-    return len(_build_table())
-
-
 def find_synonyms(
     terms: Sequence[str], own: Sequence[str] = (), most: int = 10, *, related: bool = False
 ) -> dict[str, tuple[str, ...]]:
@@ -102,7 +97,7 @@ def find_synonyms(
     Terms take turns, so that the first word of a question does not use up the limit. With
     ``related``, words of the same topic count as synonyms.
     """
-    tables = [parse_own_synonyms(tuple(own)), _build_table()]
+    tables = [parse_own_synonyms(tuple(own)), build_table()]
     if related:
         tables.insert(1, _build_related())
     asked = frozenset(terms)
@@ -130,8 +125,8 @@ def find_spellings(term: str, own: Sequence[str] = ()) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
-def _build_table() -> Mapping[str, tuple[str, ...]]:
-    """Return all synonyms as terms of the index."""
+def build_table() -> Mapping[str, tuple[str, ...]]:
+    """Return the synonyms of every word that has some, as terms of the index."""
     table = {term: dict.fromkeys(others) for term, others in _build_spellings().items()}
     for group in _ALIKE:
         words = group.split()

@@ -9,6 +9,7 @@ import click
 from lookfar.serve.cli.exits import write_result
 from lookfar.serve.cli.options import (
     clean_text,
+    commit_options,
     examples,
     library_options,
     open_library,
@@ -30,16 +31,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("query", default="")
 @click.option("--limit", "-n", type=int, default=20, metavar="N", help="At most N commits (20).")
-@click.option(
-    "--author",
-    default="",
-    metavar="TEXT",
-    help="Only commits by authors whose name or email has this.",
-)
-@click.option(
-    "--touches", default="", metavar="GLOB", help="Only commits that change matching paths."
-)
-@click.option("--branch", default="", metavar="NAME", help="Only commits on this branch or tag.")
+@commit_options
 @click.option("--after", default="", metavar="DATE", help="Only commits of this day or later.")
 @click.option("--before", default="", metavar="DATE", help="Only commits before this day.")
 @path_option

@@ -10,14 +10,13 @@ from lookfar.serve.cli.completion import add_completions, completion
 from lookfar.serve.cli.config import config
 from lookfar.serve.cli.copy import copy
 from lookfar.serve.cli.daemon import daemon
-from lookfar.serve.cli.delete import delete
 from lookfar.serve.cli.doc import doc, undo
 from lookfar.serve.cli.doctor.command import doctor
 from lookfar.serve.cli.documents import documents
 from lookfar.serve.cli.eval import eval_
 from lookfar.serve.cli.exits import GuardedGroup
 from lookfar.serve.cli.history import history
-from lookfar.serve.cli.index import index, rebuild_index, reindex, status
+from lookfar.serve.cli.index import delete, index, rebuild_index, reindex, status
 from lookfar.serve.cli.logs import logs
 from lookfar.serve.cli.memory import memory, remember
 from lookfar.serve.cli.read import outline, read, related, why

@@ -17,6 +17,7 @@ from lookfar.serve.cli.options import (
     open_library,
     path_option,
 )
+from lookfar.serve.show.json_shapes import plain
 from lookfar.serve.show.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
@@ -27,12 +28,8 @@ TYPES: Final = ("plan", "journal", "fact", "observation", "reflection")
 STATUSES: Final = ("active", "archived")
 
 
-def _shape(memory: Memory) -> dict[str, Any]:
-    return asdict(memory) | {"tags": list(memory.tags), "warnings": list(memory.warnings)}
-
-
 def _report(action: str, memory: Memory, as_json: bool) -> None:
-    write_either(as_json, _shape(memory), safe_name(f"{action} {memory.name}"))
+    write_either(as_json, plain(memory), safe_name(f"{action} {memory.name}"))
     for warning in () if as_json else memory.warnings:
         click.echo(safe_name(f"{memory.name}: {warning}"), err=True)
 
@@ -75,7 +72,7 @@ def remember(
             author=AUTHOR,
         )
         place = library.notebook().folder / memory.name
-    write_either(as_json, _shape(memory) | {"path": str(place)}, safe_name(f"Saved in {place}"))
+    write_either(as_json, plain(memory) | {"path": str(place)}, safe_name(f"Saved in {place}"))
 
 
 @examples(
@@ -120,7 +117,7 @@ def list_(
     if trash and as_json:
         write_json({"folder": folder, "trash": [asdict(entry) for entry in trashed]})
     elif as_json:
-        write_json({"folder": folder, "memories": [_shape(memory) for memory in memories]})
+        write_json({"folder": folder, "memories": [plain(memory) for memory in memories]})
     elif trash:
         entries = [
             (entry.name, str(entry.version), "deleted" if entry.deleted else "earlier")
@@ -148,7 +145,7 @@ def read(name: str, path: str, as_json: bool, **options: Any) -> None:
         memory = library.notebook().read(clean_text(name))
     details = (memory.type, memory.status, memory.created_at, memory.author)
     head = safe_name(f"{memory.name}  {memory.title}  " + "  ".join(filter(None, details)))
-    write_either(as_json, _shape(memory), f"{head}\n\n{safe_text(memory.text)}")
+    write_either(as_json, plain(memory), f"{head}\n\n{safe_text(memory.text)}")
 
 
 @examples(

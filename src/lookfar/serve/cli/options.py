@@ -72,6 +72,24 @@ def path_option(command: Decorated) -> Decorated:
     )(command)
 
 
+def commit_options(command: Decorated) -> Decorated:
+    """Add the filters that apply to commits only."""
+    for option in (
+        click.option(
+            "--branch", default="", metavar="NAME", help="Only commits on this branch or tag."
+        ),
+        click.option(
+            "--touches", default="", metavar="GLOB", help="Only commits that change matching paths."
+        ),
+        click.option(
+            "--author", default="", metavar="TEXT",
+            help="Only commits by authors whose name or email has this.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
 def quiet_option(command: Decorated) -> Decorated:
     return click.option("--quiet", is_flag=True, help="Show no progress and no report.")(command)
 

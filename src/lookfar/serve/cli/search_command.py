@@ -9,7 +9,14 @@ import click
 
 from lookfar.errors import RootNotFound
 from lookfar.serve.cli.exits import write, write_json, write_result
-from lookfar.serve.cli.options import clean_text, connect_library, examples, library_options, quote
+from lookfar.serve.cli.options import (
+    clean_text,
+    commit_options,
+    connect_library,
+    examples,
+    library_options,
+    quote,
+)
 from lookfar.serve.show import json_shapes, progress
 from lookfar.serve.tools.dates import moment
 
@@ -101,16 +108,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
 )
 @click.option("--after", default="", metavar="DATE", help="Only what changed on this day or later.")
 @click.option("--before", default="", metavar="DATE", help="Only what changed before this day.")
-@click.option(
-    "--author",
-    default="",
-    metavar="TEXT",
-    help="Only commits by authors whose name or email has this.",
-)
-@click.option(
-    "--touches", default="", metavar="GLOB", help="Only commits that change matching paths."
-)
-@click.option("--branch", default="", metavar="NAME", help="Only commits on this branch or tag.")
+@commit_options
 @click.option("--as-of", type=int, metavar="N", help="Search an earlier generation of the index.")
 @click.option(
     "--hypothesis", default="", metavar="TEXT", help="A guess at the answer, to search by meaning."

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -22,18 +22,14 @@ from lookfar.serve.setup.backups import Backups, Record
 from lookfar.serve.setup.clients import BY_NAME, CLIENTS, WORKSPACE, Client, Scope
 from lookfar.serve.setup.edits import Edit, Target
 from lookfar.serve.setup.machine import Machine, find_launcher
+from lookfar.serve.setup.trial import Trial
 from lookfar.serve.show import progress
 from lookfar.serve.show.printable import safe_name
-
-if TYPE_CHECKING:
-    from lookfar.serve.setup.trial import Trial
 
 SNIPPET: Final = "snippet"
 
 
 class SetupFlow:
-    """One run of the command."""
-
     def __init__(
         self,
         path: str | None,

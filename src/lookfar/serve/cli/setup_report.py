@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -12,10 +12,8 @@ from lookfar.serve.cli.exits import write
 from lookfar.serve.setup import edits
 from lookfar.serve.setup.edits import Edit, Target
 from lookfar.serve.setup.machine import Machine
+from lookfar.serve.setup.trial import Trial
 from lookfar.serve.show.printable import safe_name, safe_text
-
-if TYPE_CHECKING:
-    from lookfar.serve.setup.trial import Trial
 
 _STYLES: Final = {"+": "green", "-": "red", "@": "cyan"}
 _MESSAGES: Final = {

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lookfar import config
 from lookfar.collections.databases import Databases
@@ -25,11 +25,9 @@ from lookfar.errors import LookfarError
 from lookfar.library import Library
 from lookfar.retrieve.locate.address import format_address
 from lookfar.serve.daemon.watch_choices import WatchChoices
+from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets.startup import start_first_index
-
-if TYPE_CHECKING:
-    from lookfar.serve.mcp.changes import Changes
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +68,6 @@ class _Shared:
             self.folder.rest()
 
     def close(self) -> None:
-        """Close the databases and the folder."""
         self.databases.close()
         if self.folder is not None:
             self.folder.close()
@@ -258,7 +255,6 @@ class Pool:
             _trim_memory()
 
     def close(self) -> None:
-        """Close every folder, including those that sessions still have open."""
         self._closed.set()
         with self._lock:
             remaining, self._shared = list(self._shared.values()), {}

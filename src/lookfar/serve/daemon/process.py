@@ -30,20 +30,12 @@ from typing import Any, Final
 
 import lookfar
 from lookfar.errors import IndexBusy, LookfarError
-from lookfar.serve.daemon.endpoint import (
-    ANOTHER_SERVES,
-    LEAVING,
-    MAX_LINE_BYTES,
-    MAX_REQUEST_BYTES,
-    OTHER_BUILD,
-    ClientRequest,
-    build,
-    daemon_log_path,
-    runtime_folder,
-)
+from lookfar.serve.daemon import endpoint
 from lookfar.store.ground.files import WriterLock, make_folder, write_atomic
 
-Handler = Callable[[ClientRequest, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Handler = Callable[
+    [endpoint.ClientRequest, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
+]
 
 log = logging.getLogger("lookfar.daemon")
 
@@ -75,7 +67,7 @@ class Services:
 
 @dataclass(slots=True)
 class _Session:
-    request: ClientRequest
+    request: endpoint.ClientRequest
     task: asyncio.Task[None]
     since: float = field(default_factory=time.time)
 
@@ -92,7 +84,7 @@ class _Reader(asyncio.StreamReader):
     """A stream reader with an event for the end of input, which any task can await."""
 
     def __init__(self) -> None:
-        super().__init__(limit=MAX_LINE_BYTES)
+        super().__init__(limit=endpoint.MAX_LINE_BYTES)
         self.ended = asyncio.Event()
 
     def feed_eof(self) -> None:
@@ -108,7 +100,7 @@ class Listener:
 
     def __init__(self, folder: Path) -> None:
         """Start listening; raise ``IndexBusy`` if another daemon does."""
-        self.build = build()
+        self.build = endpoint.build()
         self._folder = folder
         self._lock = WriterLock(folder / "daemon.lock")
         self._lock.acquire()
@@ -316,16 +308,16 @@ class Daemon:
             if writer not in self._stop_requesters:
                 await _close(writer)
 
-    async def _read_request(self, reader: asyncio.StreamReader) -> ClientRequest | None:
+    async def _read_request(self, reader: asyncio.StreamReader) -> endpoint.ClientRequest | None:
         received = b""
         try:
             async with asyncio.timeout(self._services.handshake_seconds):
                 while b"\n" not in received:
-                    chunk = await reader.read(MAX_REQUEST_BYTES)
+                    chunk = await reader.read(endpoint.MAX_REQUEST_BYTES)
                     if not chunk:
                         return None  # A client only checked whether the daemon listens.
                     received += chunk
-                    if len(received) > MAX_REQUEST_BYTES:
+                    if len(received) > endpoint.MAX_REQUEST_BYTES:
                         raise _bad_request("it is too long")
         except TimeoutError:
             raise _bad_request("it did not arrive in time") from None
@@ -333,7 +325,7 @@ class Daemon:
         if rest:
             raise _bad_request("more data came before the reply")
         try:
-            request = ClientRequest.parse(line)
+            request = endpoint.ClientRequest.parse(line)
         except ValueError as error:
             raise _bad_request(str(error)) from None
         # JSON may hold a lone surrogate, which is a wrong token and not an internal error.
@@ -342,12 +334,12 @@ class Daemon:
             raise _Refusal("PERMISSION_DENIED", "The token is wrong.", "Restart the client.")
         return request
 
-    def _find_handler(self, request: ClientRequest) -> Handler:
+    def _find_handler(self, request: endpoint.ClientRequest) -> Handler:
         if not self._listening:
-            raise _Refusal(LEAVING, "This daemon is shutting down.", "Connect again.")
+            raise _Refusal(endpoint.LEAVING, "This daemon is shutting down.", "Connect again.")
         if request.build != self._listener.build:
             raise _Refusal(
-                OTHER_BUILD,
+                endpoint.OTHER_BUILD,
                 f"The daemon runs a different build of Lookfar ({lookfar.__version__}).",
                 "Stop it with: lookfar daemon stop",
             )
@@ -363,7 +355,7 @@ class Daemon:
 
     async def _serve(
         self,
-        request: ClientRequest,
+        request: endpoint.ClientRequest,
         handler: Handler,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -496,7 +488,7 @@ class PrivateLog(RotatingFileHandler):
 
 
 def _start_log() -> None:
-    path = daemon_log_path()
+    path = endpoint.daemon_log_path()
     make_folder(path.parent)
     handler = PrivateLog(
         path,
@@ -549,9 +541,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--foreground", action="store_true", help="do not detach")
     given = parser.parse_args(arguments)
     try:
-        listener = Listener(runtime_folder())
+        listener = Listener(endpoint.runtime_folder())
     except IndexBusy:
-        return ANOTHER_SERVES
+        return endpoint.ANOTHER_SERVES
     try:
         ready = _do_nothing if given.foreground else _detach()
         _start_log()

@@ -100,7 +100,6 @@ class Offer:
 
     @property
     def tools_by_name(self) -> dict[str, Tool]:
-        """The tools by the names that clients see."""
         return {
             tool.name if self.dots else tool.name.replace(".", "_"): tool for tool in self.tools
         }

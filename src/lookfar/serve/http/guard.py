@@ -22,18 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from lookfar.errors import LookfarError
-from lookfar.serve.http.statuses import (
-    BodyTooLarge,
-    BodyTooSlow,
-    ForeignOrigin,
-    Misdirected,
-    RateLimited,
-    ServerBusy,
-    TimedOut,
-    Unauthorized,
-    error_response,
-    wrap_unexpected,
-)
+from lookfar.serve.http import statuses
 from lookfar.serve.http.tokens import Tokens
 from lookfar.serve.http.visits import KEY, Visit, Watch
 from lookfar.serve.tools.tool import REACHABLE
@@ -70,8 +59,6 @@ _MCP_HEADERS: Final = b" mcp-protocol-version, mcp-method, mcp-name, last-event-
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The limits of a guard."""
-
     names: tuple[str, ...] = LOOPBACK
     """Accepted host names, without port; an IPv6 address in brackets."""
     origins: tuple[str, ...] = ()
@@ -134,14 +121,16 @@ class Guard:
             except _ClientLeft:
                 return
             except Exception as error:
-                failure = error if isinstance(error, LookfarError) else wrap_unexpected(error)
+                failure = (
+                    error if isinstance(error, LookfarError) else statuses.wrap_unexpected(error)
+                )
                 if failure is not error:
                     _log.exception("internal error", extra={"request_id": visit.id})
                 if visit.status:
                     return  # The response has begun, so it can only be cut off.
                 visit.code = failure.code
-                response = error_response(failure)
-                if not await body.drain(large=isinstance(failure, BodyTooLarge)):
+                response = statuses.error_response(failure)
+                if not await body.drain(large=isinstance(failure, statuses.BodyTooLarge)):
                     response.headers["connection"] = "close"
                 await response(scope, receive, respond)
 
@@ -166,7 +155,7 @@ class Guard:
             except TimeoutError:
                 if not limit.expired():
                     raise
-                raise TimedOut(
+                raise statuses.TimedOut(
                     f"There was no response within {self._rules.request_seconds:g} seconds.",
                     hint="Send it again: a first search indexes, and resumes where it stopped.",
                 ) from None
@@ -184,7 +173,7 @@ class Guard:
         with anyio.CancelScope() as listening:
             await self.app(scope, body.replay, respond)
         if listening.cancel_called:
-            visit.code = Unauthorized.code
+            visit.code = statuses.Unauthorized.code
             await send({"type": "http.response.body", "body": b""})
 
     # -- authorization -----------------------------------------------------------------------
@@ -197,7 +186,7 @@ class Guard:
         local = (scope.get("server") or ("",))[0]
         names = self._names | {_format_address(local)}
         if len(hosts) != 1 or _parse_host(hosts[0]) not in names:
-            raise Misdirected(
+            raise statuses.Misdirected(
                 "This server does not accept that host name.",
                 hint="Use the address it listens at, or add the name to serve.hosts.",
             )
@@ -205,7 +194,7 @@ class Guard:
             scheme, _, name = origin.partition("://")
             ours = scheme in ("http", "https") and _parse_host(name) in names
             if not ours and origin not in self._rules.origins:
-                raise ForeignOrigin(
+                raise statuses.ForeignOrigin(
                     "Pages of other sites may not use this server.",
                     hint="Add the site to serve.origins if it is yours.",
                 )
@@ -220,7 +209,7 @@ class Guard:
         if token is None:
             if given:
                 self._limit(self._wrong_tokens, _client_address(scope), "Too many wrong tokens.")
-            raise Unauthorized(
+            raise statuses.Unauthorized(
                 "The token is wrong." if given else "This server requires a token.",
                 hint="Send Authorization: Bearer TOKEN; lookfar tokens add NAME creates one.",
             )
@@ -257,7 +246,7 @@ class Guard:
     def _limit(self, buckets: Buckets, client: str, message: str) -> None:
         wait = buckets.take(client)
         if wait:
-            raise RateLimited(
+            raise statuses.RateLimited(
                 message,
                 hint=f"Wait {wait:.1f} seconds (serve.requests_per_second).",
                 details={"retry_after": round(wait, 3)},
@@ -267,7 +256,7 @@ class Guard:
     def _reserve_slot(self, stream: bool) -> Iterator[None]:
         most = self._rules.max_concurrent * (_STREAMS if stream else 1)
         if self._running[stream] >= most:
-            raise ServerBusy(
+            raise statuses.ServerBusy(
                 "The server is handling its maximum number of requests.",
                 hint="Try again in a moment (serve.max_concurrent).",
             )
@@ -297,7 +286,9 @@ class _BodyMemory:
         self.bytes += count
         self._guard._body_bytes += count
         if self._guard._body_bytes > _BODIES * self._guard._rules.max_body_bytes:
-            raise ServerBusy("Too many large requests at once.", hint="Try again in a moment.")
+            raise statuses.ServerBusy(
+                "Too many large requests at once.", hint="Try again in a moment."
+            )
 
 
 class _Body:
@@ -325,7 +316,7 @@ class _Body:
                     if self._parts is not None:
                         self._parts.append(part)
         except TimeoutError:
-            raise BodyTooSlow(
+            raise statuses.BodyTooSlow(
                 f"The request did not arrive within {rules.body_seconds:g} seconds.",
                 hint="Send it faster, or send less (serve.body_seconds).",
             ) from None
@@ -382,8 +373,8 @@ class Buckets:
         return wait
 
 
-def _too_large(limit: int) -> BodyTooLarge:
-    return BodyTooLarge(
+def _too_large(limit: int) -> statuses.BodyTooLarge:
+    return statuses.BodyTooLarge(
         f"The request is larger than {limit:,} bytes.",
         hint="Send a smaller request (serve.max_body_bytes).",
     )

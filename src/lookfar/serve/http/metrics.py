@@ -18,8 +18,6 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class _Histogram:
-    """A histogram of durations."""
-
     def __init__(self, name: str, help_text: str) -> None:
         self._name, self._help = name, help_text
         self._counts: dict[Labels, list[int]] = {}

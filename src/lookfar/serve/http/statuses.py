@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from lookfar import errors
 from lookfar.errors import LookfarError
-from lookfar.serve.mcp.server import clip
+from lookfar.serve.mcp.server import clip, internal_error
 from lookfar.serve.tools.tool import Json, WritesNotAllowed, plain_refusal
 
 
@@ -97,12 +97,10 @@ _RETRY: Final = "retry_after"
 
 
 def get_status(error: LookfarError) -> int:
-    """Return the HTTP status of an error."""
     return next(STATUSES[cls] for cls in type(error).__mro__ if cls in STATUSES)
 
 
 def error_shape(error: LookfarError) -> Json:
-    """Return the JSON of an error."""
     shape: Json = {"error": clip(plain_refusal(error))}
     return shape
 
@@ -142,8 +140,4 @@ def error_response(error: LookfarError, code: str = "") -> Response:
 
 def wrap_unexpected(error: Exception) -> LookfarError:
     """Wrap an unexpected exception in an error that points to the log."""
-    return errors.as_out_of_memory(error) or LookfarError(
-        "Something went wrong inside Lookfar.",
-        hint="See the server's log for the X-Request-Id of this response.",
-        developer=f"{type(error).__name__}: {error}",
-    )
+    return internal_error(error, "See the server's log for the X-Request-Id of this response.")

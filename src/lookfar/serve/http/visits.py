@@ -35,8 +35,6 @@ _calls = logging.getLogger("lookfar.tools")
 
 @dataclass(slots=True)
 class Visit:
-    """One request."""
-
     id: str
     method: str
     began: float = field(default_factory=time.perf_counter)

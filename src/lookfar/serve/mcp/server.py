@@ -156,11 +156,13 @@ async def _guard(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
         raise MCPError(types.INTERNAL_ERROR, "Internal error; see the log.") from error
 
 
-def internal_error(error: Exception) -> LookfarError:
+def internal_error(
+    error: Exception, hint: str = "See the log: lookfar daemon logs."
+) -> LookfarError:
     """Wrap an unexpected exception in an error that points to the log."""
     return as_out_of_memory(error) or LookfarError(
         "Something went wrong inside Lookfar.",
-        hint="See the log: lookfar daemon logs.",
+        hint=hint,
         developer=f"{type(error).__name__}: {error}",
     )
 
@@ -172,8 +174,6 @@ def _protocol_error(error: LookfarError, **data: Any) -> MCPError:
 
 
 class _Handlers:
-    """The handlers of one server."""
-
     def __init__(
         self,
         session: Session,

@@ -152,7 +152,6 @@ def _dotted(path: Sequence[str]) -> str:
 
 
 def as_toml(value: Any) -> str:
-    """Format a value as TOML."""
     if isinstance(value, dict):
         inner = ", ".join(f"{_dotted((key,))} = {as_toml(item)}" for key, item in value.items())
         return f"{{ {inner} }}" if inner else "{}"

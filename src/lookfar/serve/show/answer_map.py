@@ -81,8 +81,6 @@ _NOT_WORD = re.compile(r"[\W_]+")
 
 
 class Question(NamedTuple):
-    """A question and its hits."""
-
     text: str
     hits: Sequence[Hit]
 

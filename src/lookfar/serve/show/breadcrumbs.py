@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lookfar.model import Hit
+from lookfar.model import Hit
 
 _SEPARATOR = " > "
 _REPEATED = "..."

@@ -11,35 +11,10 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from lookfar import model
     from lookfar.collections.similar import Similar
     from lookfar.errors import LookfarError
     from lookfar.index.keeper import Pass
-    from lookfar.model import (
-        Answer,
-        CommitInfo,
-        Contribution,
-        EditResult,
-        GenerationDiff,
-        GenerationInfo,
-        Hit,
-        Incomplete,
-        IndexReport,
-        Listing,
-        Matches,
-        Outline,
-        Pruned,
-        Reading,
-        Related,
-        Ruling,
-        Section,
-        Status,
-        Symbol,
-        UndoStep,
-        Validation,
-        Verified,
-        Violation,
-        WhyNot,
-    )
 
 Json = dict[str, Any]
 
@@ -76,7 +51,7 @@ def combine(shapes: list[Json]) -> Json:
     return shapes[0] if len(shapes) == 1 else {"collections": shapes}
 
 
-def answer(result: Answer, *, explain: bool = False) -> Json:
+def answer(result: model.Answer, *, explain: bool = False) -> Json:
     """The result of ``lookfar search --json``."""
     return {
         "query": result.query,
@@ -91,39 +66,34 @@ def answer(result: Answer, *, explain: bool = False) -> Json:
     }
 
 
-def listing(page: Listing) -> Json:
-    """The documents that match the filters."""
-    return dict(plain(page))
-
-
-def hit(item: Hit, *, explain: bool = False) -> Json:
+def hit(item: model.Hit, *, explain: bool = False) -> Json:
     shape = {key: value for key, value in plain(item).items() if key not in NOT_IN_HITS}
     if explain:
         shape["explanation"] = _contributions(item.explanation)
     return shape
 
 
-def _contributions(explanation: Sequence[Contribution]) -> list[Json]:
+def _contributions(explanation: Sequence[model.Contribution]) -> list[Json]:
     return [{**plain(part), "value": float(part.value)} for part in explanation]
 
 
-def matches(result: Matches) -> Json:
+def matches(result: model.Matches) -> Json:
     """The result of ``lookfar search --mode literal --json``, and of ``--mode regex``."""
     return {**plain(result), "took_ms": round(result.took_ms, 3)}
 
 
-def report(result: IndexReport, index_dir: str) -> Json:
+def report(result: model.IndexReport, index_dir: str) -> Json:
     """The result of ``lookfar index --json``."""
     start = {"collection": result.collection, "root": result.root, "index_dir": index_dir}
     return {**start, **plain(result), "seconds": round(result.seconds, 3)}
 
 
-def reading(read: Reading) -> Json:
+def reading(read: model.Reading) -> Json:
     """The result of ``lookfar read --json``."""
     return dict(plain(read))
 
 
-def outline(tree: Outline) -> Json:
+def outline(tree: model.Outline) -> Json:
     """The result of ``lookfar outline --json``."""
     symbols = {symbol.section: symbol for symbol in tree.symbols}
     return {
@@ -137,7 +107,7 @@ def outline(tree: Outline) -> Json:
     }
 
 
-def _section(section: Section, symbol: Symbol | None) -> Json:
+def _section(section: model.Section, symbol: model.Symbol | None) -> Json:
     return {
         "level": section.level,
         "title": section.title,
@@ -148,17 +118,17 @@ def _section(section: Section, symbol: Symbol | None) -> Json:
     }
 
 
-def ruling(decision: Ruling) -> Json:
+def ruling(decision: model.Ruling) -> Json:
     """The result of ``lookfar why --json``."""
     return {"collection": decision.collection, **plain(decision)}
 
 
-def why_not(result: WhyNot) -> Json:
+def why_not(result: model.WhyNot) -> Json:
     """The result of ``lookfar why --query --json``."""
     return {**plain(result), "explanation": _contributions(result.explanation)}
 
 
-def related(result: Related) -> Json:
+def related(result: model.Related) -> Json:
     """The result of ``lookfar related --json``; an entry names only another collection."""
     shape: Json = plain(result)
     for entry in shape["entries"]:
@@ -167,22 +137,25 @@ def related(result: Related) -> Json:
     return shape
 
 
-def verified(results: Sequence[Verified]) -> Json:
+def verified(results: Sequence[model.Verified]) -> Json:
     """The result of ``lookfar verify --json``."""
     return {"sound": not any(result.left for result in results), "collections": plain(results)}
 
 
-def status(state: Status) -> Json:
+def status(state: model.Status) -> Json:
     return dict(plain(state))
 
 
-def statuses(states: Iterable[Status]) -> Json:
+def statuses(states: Iterable[model.Status]) -> Json:
     """The result of ``lookfar status --json``."""
     return combine([status(state) for state in states])
 
 
 def history(
-    commits: Iterable[CommitInfo], hits: Iterable[Hit], notes: Iterable[Incomplete], query: str
+    commits: Iterable[model.CommitInfo],
+    hits: Iterable[model.Hit],
+    notes: Iterable[model.Incomplete],
+    query: str,
 ) -> Json:
     """The result of ``lookfar history --json``; the commits that match a query have a passage."""
     shapes = [plain(commit) for commit in commits]
@@ -191,22 +164,22 @@ def history(
     return {"query": query, "commits": shapes, "incomplete": incomplete(notes)}
 
 
-def snapshots(generations: Iterable[GenerationInfo], held: int | None) -> Json:
+def snapshots(generations: Iterable[model.GenerationInfo], held: int | None) -> Json:
     """The result of ``lookfar snapshots list --json``."""
     return {"held": held, "snapshots": [_generation(generation) for generation in generations]}
 
 
-def snapshot(now: GenerationInfo, held: int | None) -> Json:
+def snapshot(now: model.GenerationInfo, held: int | None) -> Json:
     """The result of ``lookfar snapshots rollback``, ``pin`` and ``unpin`` with ``--json``."""
     return {"held": held, "snapshot": _generation(now)}
 
 
-def _generation(generation: GenerationInfo) -> Json:
+def _generation(generation: model.GenerationInfo) -> Json:
     renamed = {"number": "generation", "failures": "failed"}
     return {renamed.get(key, key): value for key, value in plain(generation).items()}
 
 
-def diff(result: GenerationDiff) -> Json:
+def diff(result: model.GenerationDiff) -> Json:
     """The result of ``lookfar snapshots diff --json``."""
     shape: Json = plain(result)
     for document in shape["changed"]:
@@ -215,7 +188,7 @@ def diff(result: GenerationDiff) -> Json:
     return shape
 
 
-def pruned(result: Pruned) -> Json:
+def pruned(result: model.Pruned) -> Json:
     """The result of ``lookfar snapshots prune --json``."""
     return {
         "generations_purged": result.generations,
@@ -224,7 +197,7 @@ def pruned(result: Pruned) -> Json:
     }
 
 
-def edited(result: EditResult) -> Json:
+def edited(result: model.EditResult) -> Json:
     """The result of ``lookfar doc`` and ``lookfar undo`` with ``--json``."""
     documents = plain(result.documents)
     for document in documents:
@@ -240,7 +213,7 @@ def edited(result: EditResult) -> Json:
     }
 
 
-def validation(result: Validation) -> Json:
+def validation(result: model.Validation) -> Json:
     return {
         "collection": result.collection,
         "uri": result.uri,
@@ -250,23 +223,23 @@ def validation(result: Validation) -> Json:
     }
 
 
-def validations(results: Iterable[Validation]) -> Json:
+def validations(results: Iterable[model.Validation]) -> Json:
     """The result of ``lookfar doc validate --json``."""
     return {"documents": [validation(result) for result in results]}
 
 
-def violation(item: Violation) -> Json:
+def violation(item: model.Violation) -> Json:
     return {"uri": item.uri, **plain(item)}
 
 
-def undoable(steps: Iterable[UndoStep]) -> Json:
+def undoable(steps: Iterable[model.UndoStep]) -> Json:
     """The result of ``lookfar undo --list --json``."""
     return {"steps": [plain(step) for step in steps]}
 
 
 def watched(finished: Pass) -> Json:
     """One line of ``lookfar watch --json``."""
-    report: IndexReport | None = finished.result
+    report: model.IndexReport | None = finished.result
     return {
         "generation": report.generation if report else None,
         "added": report.added if report else 0,
@@ -291,5 +264,5 @@ def similar(chunk: Similar) -> Json:
     return shape
 
 
-def incomplete(notes: Iterable[Incomplete]) -> list[Json]:
+def incomplete(notes: Iterable[model.Incomplete]) -> list[Json]:
     return [plain(note) for note in notes]

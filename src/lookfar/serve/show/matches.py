@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lookfar.errors import how_many
+from lookfar.model import FileMatches, MatchedLine, Matches
 from lookfar.serve.show.printable import safe_text
 from lookfar.serve.show.render import STATES, notes, printed, styled
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-    from lookfar.model import FileMatches, MatchedLine, Matches
 
 _TAB = 4
 

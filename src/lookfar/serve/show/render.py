@@ -10,41 +10,14 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from lookfar import model
 from lookfar.errors import how_many
-from lookfar.model import ROOT_HEADING, Receipts
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.show.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from lookfar.model import (
-        Answer,
-        CommitInfo,
-        Contribution,
-        EditedDocument,
-        EditResult,
-        Failure,
-        GenerationDiff,
-        GenerationInfo,
-        Hit,
-        Incomplete,
-        IndexReport,
-        LinkChange,
-        Listed,
-        Outline,
-        Pruned,
-        Reading,
-        Related,
-        RelatedEntry,
-        Ruling,
-        Status,
-        UndoStep,
-        Validation,
-        VectorPass,
-        Violation,
-        WhyNot,
-    )
 
 _EXCERPT_LINES = 5
 _LONGEST_LINE = 160
@@ -121,7 +94,7 @@ _LISTED_FIRST = ("denied", "secret")
 """Listed with examples, because users may expect these files in the index."""
 
 
-def answer(result: Answer, *, explain: bool = False) -> str:
+def answer(result: model.Answer, *, explain: bool = False) -> str:
     """Format the hits of a search, and notes on what may be missing."""
     lines: list[Text] = []
     words = _highlighted_terms(result.query)
@@ -144,7 +117,7 @@ def answer(result: Answer, *, explain: bool = False) -> str:
     return printed([*lines, *notes(result.incomplete)])
 
 
-def _listed(document: Listed, several: bool) -> Text:
+def _listed(document: model.Listed, several: bool) -> Text:
     """Format a document that matches the filters."""
     collection = f"{document.collection}: " if several else ""
     size = f"  {how_many(document.lines, 'line')}, {document.lane}"
@@ -152,7 +125,7 @@ def _listed(document: Listed, several: bool) -> Text:
     return styled((f"{collection}{document.uri}", "bold"), (title, ""), (size, "dim"))
 
 
-def notes(incomplete: Sequence[Incomplete]) -> Iterator[Text]:
+def notes(incomplete: Sequence[model.Incomplete]) -> Iterator[Text]:
     for note in incomplete:
         yield styled((f"incomplete ({note.reason}): {note.detail}", "yellow"))
         for uri in _some(note.uris, _NAMED_FAILURES):
@@ -160,13 +133,13 @@ def notes(incomplete: Sequence[Incomplete]) -> Iterator[Text]:
 
 
 def _hit(
-    number: int, hit: Hit, words: frozenset[str], explain: bool, several: bool, headings: str
+    number: int, hit: model.Hit, words: frozenset[str], explain: bool, several: bool, headings: str
 ) -> Iterator[Text]:
     collection = f"{hit.collection}: " if several else ""
     place = f"{collection}{hit.uri}:{hit.span.start_line}-{hit.span.end_line}"
     yield styled((f"{number}. ", "bold"), (place, "bold cyan"), (f"  {hit.score:.3f}", "dim"))
     # Commits and memories have no headings, so their title is shown.
-    heading = hit.title if headings == ROOT_HEADING and hit.title else headings
+    heading = hit.title if headings == model.ROOT_HEADING and hit.title else headings
     yield styled(("   " + heading, "green"))
     if also := also_at(hit, several):
         yield styled(("   " + also, "dim"))
@@ -189,7 +162,7 @@ def _hit(
         yield from _contributions(hit.explanation)
 
 
-def _contributions(explanation: Sequence[Contribution]) -> Iterator[Text]:
+def _contributions(explanation: Sequence[model.Contribution]) -> Iterator[Text]:
     for part in explanation:
         yield styled((f"   {part.value:+.4f}  {part.stage}: {part.note}", "dim"))
 
@@ -218,7 +191,7 @@ def _window(
     return numbered[best : best + _EXCERPT_LINES]
 
 
-def report(result: IndexReport, index_dir: str) -> str:
+def report(result: model.IndexReport, index_dir: str) -> str:
     """Format what an indexing pass did."""
     total = result.added + result.changed + result.unchanged
     embedded = f"{how_many(result.chunks_embedded, 'chunk')} embedded in {result.seconds:.1f} s"
@@ -252,14 +225,14 @@ def report(result: IndexReport, index_dir: str) -> str:
     return printed(lines)
 
 
-def reading(read: Reading) -> str:
+def reading(read: model.Reading) -> str:
     """Return the text of a document, escaped only on a terminal."""
     if not sys.stdout.isatty():
         return read.text
     return safe_text(read.text)
 
 
-def outline(tree: Outline) -> str:
+def outline(tree: model.Outline) -> str:
     """Format the headings of a document, or the symbols of code, with their first lines."""
     symbols = {symbol.section: symbol for symbol in tree.symbols}
     width = len(str(tree.lines))
@@ -281,7 +254,7 @@ def outline(tree: Outline) -> str:
     return printed(lines)
 
 
-def ruling(decision: Ruling) -> str:
+def ruling(decision: model.Ruling) -> str:
     """Format whether a path may be indexed, and by which rule."""
     verdict = "may be indexed" if decision.admitted else "skipped"
     style = "green" if decision.admitted else "bold yellow"
@@ -300,7 +273,7 @@ def ruling(decision: Ruling) -> str:
     return printed(lines)
 
 
-def why_not(result: WhyNot) -> str:
+def why_not(result: model.WhyNot) -> str:
     """Format why a document is not among the hits, and the parts of its score."""
     style = "green" if result.verdict == "shown" else "bold yellow"
     lines = [styled((f"{result.uri}  ", "bold cyan"), (result.verdict.replace("_", " "), style))]
@@ -309,7 +282,7 @@ def why_not(result: WhyNot) -> str:
     return printed(lines)
 
 
-def related(result: Related) -> str:
+def related(result: model.Related) -> str:
     """Format the related documents by kind."""
     part = f"#{' > '.join(result.heading_path)}" if result.heading_path else ""
     lines = [styled((result.uri + part, "bold cyan"), (f"  {result.title}", ""))]
@@ -323,7 +296,7 @@ def related(result: Related) -> str:
     return printed(lines)
 
 
-def _related(entry: RelatedEntry) -> Iterator[Text]:
+def _related(entry: model.RelatedEntry) -> Iterator[Text]:
     """Format an entry: a link with its line, anything else with its score."""
     name = entry.uri or entry.target
     backwards = entry.kind == "backlinks"
@@ -350,7 +323,7 @@ def _related(entry: RelatedEntry) -> Iterator[Text]:
         yield styled((f"      {entry.context}", "dim"))
 
 
-def status(state: Status) -> str:
+def status(state: model.Status) -> str:
     """Format what is indexed, where, and whether it is up to date."""
     lines = [styled((state.collection, "bold"), (f"  {state.root}", ""))]
     if not state.indexed:
@@ -358,14 +331,14 @@ def status(state: Status) -> str:
         lines.append(styled((f"its index will be in {state.index_dir}", "dim")))
         return printed([*lines, *_failures(state.failures)])
     counts, generations = state.counts, ", ".join(map(str, state.generations))
-    model = f"{state.model}, {state.dimensions} dimensions" if state.dimensions else "none"
+    embedder = f"{state.model}, {state.dimensions} dimensions" if state.dimensions else "none"
     rows = [
         ("documents", f"{counts.documents:,}"),
         ("sections", f"{counts.sections:,}"),
         ("chunks", f"{counts.chunks:,}"),
         ("links", f"{counts.links:,}"),
         ("generation", f"{state.generation} of {state.created_at} (stored: {generations})"),
-        ("model", model),
+        ("model", embedder),
         ("index", f"{state.index_dir} ({_size(state.disk_bytes)})"),
         *_vectors(state.vectors),
         *(
@@ -393,15 +366,15 @@ def status(state: Status) -> str:
     return printed(lines)
 
 
-def statuses(states: Iterable[Status]) -> str:
+def statuses(states: Iterable[model.Status]) -> str:
     """Format the status of several folders."""
     return "\n\n".join(map(status, states))
 
 
 def history(
-    commits: Sequence[CommitInfo],
-    hits: Sequence[Hit],
-    incomplete: Sequence[Incomplete],
+    commits: Sequence[model.CommitInfo],
+    hits: Sequence[model.Hit],
+    incomplete: Sequence[model.Incomplete],
     query: str = "",
 ) -> str:
     """Format commits like git, one per line, with the lines that match a question below."""
@@ -435,7 +408,7 @@ def history(
     return printed([*lines, *notes(incomplete)])
 
 
-def snapshots(generations: Sequence[GenerationInfo], held: int | None) -> str:
+def snapshots(generations: Sequence[model.GenerationInfo], held: int | None) -> str:
     """Format the stored generations, newest first."""
     lines: list[Text] = []
     for generation in reversed(generations):
@@ -467,7 +440,7 @@ def _rolled_back(generation: int) -> str:
     return f"rolled back to generation {generation}; run lookfar index to update it"
 
 
-def diff(result: GenerationDiff) -> str:
+def diff(result: model.GenerationDiff) -> str:
     """Format the added, removed and changed documents, with their changed sections."""
     lines = [styled((f"+ {uri}", "green")) for uri in result.added]
     lines += [styled((f"- {uri}", "red")) for uri in result.removed]
@@ -478,9 +451,8 @@ def diff(result: GenerationDiff) -> str:
             ("-", "red", document.removed),
             ("~", "yellow", document.changed),
         ):
-            lines += [
-                styled((f"    {sign} {' > '.join(path) or ROOT_HEADING}", style)) for path in paths
-            ]
+            names = (" > ".join(path) or model.ROOT_HEADING for path in paths)
+            lines += [styled((f"    {sign} {name}", style)) for name in names]
     summary = (
         f"{len(result.added):,} added, {len(result.removed):,} removed, {len(result.changed):,}"
         f" changed from generation {result.older} to {result.newer}"
@@ -488,7 +460,7 @@ def diff(result: GenerationDiff) -> str:
     return printed([*lines, styled((summary, "bold"))])
 
 
-def pruned(result: Pruned) -> str:
+def pruned(result: model.Pruned) -> str:
     """Format what pruning removed."""
     versions = how_many(result.documents, "document version")
     summary = f"{how_many(result.generations, 'generation')} and {versions} removed"
@@ -496,7 +468,7 @@ def pruned(result: Pruned) -> str:
     return printed([styled((summary, "bold")), styled((remaining, ""))])
 
 
-def edited(result: EditResult) -> str:
+def edited(result: model.EditResult) -> str:
     """Format what an edit changed; for a dry run with the diffs."""
     lines: list[Text] = []
     for document in result.documents:
@@ -511,7 +483,7 @@ def edited(result: EditResult) -> str:
     return printed(lines)
 
 
-def _edited(document: EditedDocument, dry_run: bool) -> Text:
+def _edited(document: model.EditedDocument, dry_run: bool) -> Text:
     place = f":{document.span.start_line}-{document.span.end_line}" if document.span else ""
     would = "would be " if dry_run and document.action != "unchanged" else ""
     digits = document.section_sha256 or document.after
@@ -533,7 +505,7 @@ def _colour_diff(diff: str) -> Iterator[Text]:
         yield Text(safe_text(line), style)
 
 
-def _link_change(link: LinkChange, dry_run: bool) -> Text:
+def _link_change(link: model.LinkChange, dry_run: bool) -> Text:
     target = link.anchor or " > ".join(link.heading_path)
     where = f"link in {link.uri}:{link.line} to {target}"
     if not link.becomes:
@@ -543,7 +515,7 @@ def _link_change(link: LinkChange, dry_run: bool) -> Text:
     return styled((f"{where} should be {link.becomes}; use --rewrite-links", "yellow"))
 
 
-def validations(results: Sequence[Validation]) -> str:
+def validations(results: Sequence[model.Validation]) -> str:
     """Format violations of the heading rules like compiler messages."""
     lines: list[Text] = []
     for result in results:
@@ -553,7 +525,7 @@ def validations(results: Sequence[Validation]) -> str:
     return printed(lines)
 
 
-def _violation(uri: str, violation: Violation) -> Text:
+def _violation(uri: str, violation: model.Violation) -> Text:
     return styled(
         (
             f"{uri}:{violation.start_line}: " if uri else f"line {violation.start_line}: ",
@@ -564,7 +536,7 @@ def _violation(uri: str, violation: Violation) -> Text:
     )
 
 
-def undoable(steps: Sequence[UndoStep]) -> str:
+def undoable(steps: Sequence[model.UndoStep]) -> str:
     """Format the edits that can be undone, newest first."""
     lines = [
         styled(
@@ -577,7 +549,7 @@ def undoable(steps: Sequence[UndoStep]) -> str:
     return printed(lines or [styled(("No edit to undo.", ""))])
 
 
-def _vectors(vectors: VectorPass | None) -> Iterator[tuple[str, str]]:
+def _vectors(vectors: model.VectorPass | None) -> Iterator[tuple[str, str]]:
     """Format how the nearest vectors are found, if not all of them are compared."""
     if vectors is not None and vectors.method == "coarse":
         recall = "not measured yet"
@@ -586,7 +558,7 @@ def _vectors(vectors: VectorPass | None) -> Iterator[tuple[str, str]]:
         yield "vectors", f"{vectors.rows:,}, of which {vectors.kept:,} are compared; {recall}"
 
 
-def _failures(failures: Sequence[Failure]) -> Iterator[Text]:
+def _failures(failures: Sequence[model.Failure]) -> Iterator[Text]:
     if failures:
         yield styled((f"{how_many(len(failures), 'file')} could not be read:", "bold red"))
     lines = [f"  {failure.uri}: {failure.code}: {failure.message}" for failure in failures]
@@ -683,7 +655,7 @@ def printed(lines: Iterable[Text]) -> str:
     return captured.get()
 
 
-def describe_receipts(receipts: Receipts) -> str:
+def describe_receipts(receipts: model.Receipts) -> str:
     """Describe the number of answers, their tokens, and the tokens of the files they cite."""
     return (
         f"{how_many(receipts.answers, 'answer')} with {receipts.tokens:,} tokens"

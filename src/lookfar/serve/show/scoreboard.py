@@ -7,18 +7,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from lookfar.errors import how_many
-from lookfar.evaluate.compare import SIGNIFICANT
+from lookfar.evaluate.compare import SIGNIFICANT, Comparison, Moved
 from lookfar.evaluate.metrics import METRICS
-from lookfar.evaluate.results import results_as_json
+from lookfar.evaluate.results import Results, results_as_json
 from lookfar.evaluate.significance import interval
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.show.render import printed, styled
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-    from lookfar.evaluate.compare import Comparison, Moved
-    from lookfar.evaluate.results import Results
 
 _BAR = 24
 _MOVED = 10

@@ -45,7 +45,7 @@ def show_listing(
         following = ""
         if reached < listing.total:
             following = next_page(session, given, about, (reached,), listing.generations)
-        data = json_shapes.listing(replace(listing, documents=tuple(documents)))
+        data = json_shapes.plain(replace(listing, documents=tuple(documents)))
         data["cursor"] = following
         lines = missing_lines(listing.incomplete)
         lines.append(how_many(listing.total, "document"))

@@ -52,7 +52,6 @@ def find_comments(document: Document, tree: Tree | None = None) -> tuple[Comment
 
 @cache
 def compile_query(grammar: str, source: str) -> Query:
-    """Compile a query for a grammar."""
     import tree_sitter
 
     language = load_parser(grammar).language

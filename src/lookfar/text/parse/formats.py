@@ -25,32 +25,17 @@ class Format(NamedTuple):
 
 
 FORMATS: tuple[Format, ...] = (
-    Format(
-        "Markdown",
-        "markdown",
-        (".md", ".markdown", ".mdown", ".mkd", ".mdx"),
-        "headings, code, tables, HTML, links, wikilinks, tags, YAML and TOML front matter",
-        "markdown.parse",
-    ),
-    Format(
-        "Plain text", "text", (".txt", ".text"), "the text as one section", "plaintext.parse_text"
-    ),
-    Format(
-        "reStructuredText",
-        "rst",
-        (".rst",),
-        "titles, literal blocks, code directives",
-        "plaintext.parse_rst",
-    ),
-    Format(
-        "AsciiDoc",
-        "asciidoc",
-        (".adoc", ".asciidoc", ".asc"),
-        "titles, listing and literal blocks",
-        "plaintext.parse_asciidoc",
-    ),
+    Format("Markdown", "markdown", (".md", ".markdown", ".mdown", ".mkd", ".mdx"),
+           "headings, code, tables, HTML, links, wikilinks, tags, YAML and TOML front matter",
+           "markdown.parse"),
+    Format("Plain text", "text", (".txt", ".text"), "the text as one section",
+           "plaintext.parse_text"),
+    Format("reStructuredText", "rst", (".rst",), "titles, literal blocks, code directives",
+           "plaintext.parse_rst"),
+    Format("AsciiDoc", "asciidoc", (".adoc", ".asciidoc", ".asc"),
+           "titles, listing and literal blocks", "plaintext.parse_asciidoc"),
     Format("Org", "org", (".org",), "headings, source and example blocks", "plaintext.parse_org"),
-)
+)  # fmt: skip
 
 _PLAIN_PARSER = "source_code.parse"
 """Splits a text of an unknown format like code of an unknown language."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 class Definition(NamedTuple):
-    """A definition in a syntax tree."""
-
     node: Node
     """The node at which its signature starts."""
     kind: SymbolKind

@@ -111,7 +111,6 @@ _METRICS: dict[str, _Metrics] = {
 
 
 def summarise(uri: str, text: str) -> FileSummary:
-    """Summarise one file."""
     document = parse(uri, text)
     language = find_language(document.language)
     tree = parse_tree(language, text) if language else None

@@ -255,7 +255,6 @@ def _patterns(
 
 
 def _line_starts(text: str) -> list[int]:
-    """Return the offset of every line."""
     starts = [0]
     at = text.find("\n") + 1
     while at:

@@ -18,8 +18,6 @@ State = Literal["ok", "warning", "error", "fixed"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check."""
-
     check: str
     state: State
     message: str

@@ -5,13 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lookfar.errors import IndexCorrupt, LookfarError, NotIndexed, how_many
+from lookfar.model import Status
 from lookfar.serve.cli.doctor.findings import Finding, Subject
-
-if TYPE_CHECKING:
-    from lookfar.model import Status
 
 _MAX_WATCH_SHARE: Final = 0.8
 """The share of the system's limit that one folder may use; other programs need watches, too."""

@@ -65,7 +65,6 @@ def _path(name: str) -> str:
 
 
 def _serve(path: str, body: bytes) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint for one file."""
     media_type = _MEDIA_TYPES["html" if path == "/" else path.rpartition(".")[2]]
     etag = f'"{sha256(body).hexdigest()[:32]}"'
     headers = {**HEADERS, "ETag": etag}
