@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Final
 
 PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, ...]]]] = {
-    # These systems state sizes in characters, or count four characters as one token.
     "anvil": {
         "chunk.count": "characters",
         "chunk.max_tokens": 1500,
@@ -80,7 +79,25 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "search.top_k": 10,
     },
     "ragdocs": {
+        # All Markdown outside of hidden folders; the system knows neither ignore files nor a size.
+        "sources.include": ("**/*.md", "**/*.markdown"),
+        "sources.exclude": ("**/.*/**",),
+        "sources.respect_ignore_files": False,
+        "sources.max_file_bytes": 1_073_741_824,
+        # Sections of 200 to 2,000 characters; their parts overlap by 50.
         "chunk.count": "characters",
+        "chunk.max_tokens": 500,
+        "chunk.hard_max_tokens": 500,
+        "chunk.min_tokens": 50,
+        "chunk.overlap_tokens": 12,
+        "search.fusion": "rrf",
+        "search.rrf_k": 60,
+        "search.vector_weight": 0.5,
+        "search.keyword_weight": 0.5,
+        "search.dynamic_weights": True,
+        "search.variance_threshold": 0.1,
+        "search.per_document": 0,
+        "search.top_k": 5,
         "search.title_weight": 3.0,
         "search.headings_weight": 2.5,
         "search.keywords_weight": 2.5,
@@ -88,9 +105,18 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "search.tags_weight": 2.0,
         "search.aliases_weight": 1.5,
         "search.concepts": True,
+        "search.concept_terms": 3,
+        "search.neighbours": 100,
         "search.join_neighbours": True,
+        "search.neighbour_score": 0.5,
         "search.communities": True,
+        "search.community_factor": 1.1,
         "search.community_seeds": 3,
         "search.recency": True,
+        "search.recency_days": 7,
+        "search.recency_factor": 1.2,
+        "search.recency_late_days": 30,
+        "search.recency_late_factor": 1.1,
+        "watch.debounce_ms": 500,
     },
 }

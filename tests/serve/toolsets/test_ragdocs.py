@@ -417,16 +417,16 @@ def test_names_are_those_of_what_the_caller_reaches(docs: Path, tmp_path: Path, 
         )
         named = {
             each["file_path"]: each["doc_id"]
-            for each in _render(session, without, {}, without.hits).data["results"]
+            for each in _render(session, without, 5, {}, without.hits).data["results"]
         }
         assert named["docs/plain.md"] == "docs/plain"
         reached = REACHABLE.set(("docs",))
         try:
             answer = session.library.search("narwhals", top_k=5)
             assert answer.generations == without.generations
-            found = _render(session, answer, {}, answer.hits).data["results"]
+            found = _render(session, answer, 5, {}, answer.hits).data["results"]
         finally:
             REACHABLE.reset(reached)
         assert {each["file_path"]: each["doc_id"] for each in found}["plain.md"] == "plain"
-        again = _render(session, without, {}, without.hits).data["results"]
+        again = _render(session, without, 5, {}, without.hits).data["results"]
         assert {each["file_path"]: each["doc_id"] for each in again} == named

@@ -68,7 +68,8 @@ def add_linked(
     """Add documents that the best ``seeds`` link to, with a share of the score of the seed.
 
     They must pass the filters of the question. Of each document, the chunk with most words of the
-    question is added, otherwise the first.
+    question is added, otherwise the first. A document that is a candidate already gets at least
+    that share.
     """
 
     def join(ranking: Ranking) -> Ranking:
@@ -79,11 +80,15 @@ def add_linked(
         ):
             score, leading = best[source]
             value = share * weights[relation] * score
-            if target not in best and value > offers.get(target, (0.0, ""))[0]:
+            own = best[target][0] if target in best else 0.0
+            if value > max(own, offers.get(target, (0.0, ""))[0]):
                 offers[target] = (value, f"linked from {leading.place.uri}")
+        ranking = _raise_to_offers(ranking, best, offers)
         added_candidates: list[Candidate] = []
         for number, (_, plan, snapshot, *_) in enumerate(sources):
-            wanted = sorted(document for at, document in offers if at == number)
+            wanted = sorted(
+                document for at, document in offers if at == number and (at, document) not in best
+            )
             if wanted:
                 filters = resolve_globs(plan.filters, snapshot)
                 places = snapshot.best_of_each(plan.terms, CHUNK_WEIGHTS, wanted, filters)
@@ -108,6 +113,27 @@ def add_linked(
         )
 
     return join
+
+
+def _raise_to_offers(
+    ranking: Ranking,
+    best: Mapping[Document, tuple[float, Candidate]],
+    offers: Mapping[Document, tuple[float, str]],
+) -> Ranking:
+    """Raise the candidates of each document until the best one has the score of its offer."""
+    lifts = {
+        document: offers[document][0] - score
+        for document, (score, _) in best.items()
+        if document in offers
+    }
+    if not lifts:
+        return ranking
+    return ranking.add_step(
+        "neighbour",
+        [lifts.get(candidate.document, 0.0) for candidate in ranking.candidates],
+        lambda c: offers[c.document][1],
+        whole_document=True,
+    )
 
 
 def boost_community(seeds: int, factor: float, sources: Sequence[Source]) -> Stage:

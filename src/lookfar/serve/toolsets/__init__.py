@@ -33,8 +33,11 @@ _TABLES: Final[Mapping[str, str]] = {
 NAMES: Final = (*_TABLES, ALL)
 
 OWN_DATA: Final = frozenset({"document-db"})
-"""Toolsets that write only Lookfar's own data. They are useless without writing, so naming one
-also allows its writes."""
+"""Toolsets that need no folder: their tools use only Lookfar's own data."""
+
+MAY_WRITE: Final = frozenset({"document-db", "ragdocs"})
+"""Toolsets that write only inserted texts or memories, never other files. The clients of these
+systems write without asking for it first, so naming one also allows its writes."""
 
 
 INDEXED_AT_START: Final = frozenset({"msrl"})
@@ -64,7 +67,7 @@ def load_tools(names: Sequence[str]) -> tuple[Tool, ...]:
     """Return the tools of several toolsets; clashing names get their toolset as a prefix."""
     chosen = list(_TABLES) if ALL in names else list(dict.fromkeys(names)) or [DEFAULT]
     tools = [
-        (name, replace(tool, writes=False) if name in OWN_DATA.intersection(names) else tool)
+        (name, replace(tool, writes=False) if name in MAY_WRITE.intersection(names) else tool)
         for name in chosen
         for tool in load_toolset(name)
     ]

@@ -24,6 +24,8 @@ from lookfar.serve.tools.tool import MOST_TOKENS, Json
 UNLIMITED: Final = 10**9
 """An excerpt length in characters that no chunk reaches; only the token budget cuts."""
 
+_TOKENS_PER_HIT = 4_000
+"""Tokens that a result may have for each hit that the client asks for."""
 _NOTE_TOKENS = 400
 _MIN_CUT_TOKENS = 100
 _MAX_FLAGGED = 5
@@ -95,8 +97,18 @@ def count_tokens(shape: object) -> int:
     return tokens(json.dumps(shape, ensure_ascii=False, separators=(",", ":")))
 
 
-def fit_list(shape: Json, key: str, text: str = "", *, narrow: str) -> list[str]:
-    """Shorten the list at ``key`` until ``shape`` fits the token budget.
+def count_budget(hits: int) -> int:
+    """Return the token budget of a result for which a client asks for this many hits.
+
+    The usual budget holds five long hits. A client that asks for a hundred can read them.
+    """
+    return max(MOST_TOKENS, hits * _TOKENS_PER_HIT)
+
+
+def fit_list(
+    shape: Json, key: str, text: str = "", *, narrow: str, most: int = MOST_TOKENS
+) -> list[str]:
+    """Shorten the list at ``key`` until ``shape`` fits the token budget ``most``.
 
     The last item may have its ``text`` cut and is then marked ``truncated``. Return the notes
     that say so; ``narrow`` tells the caller how to get the rest.
@@ -104,7 +116,7 @@ def fit_list(shape: Json, key: str, text: str = "", *, narrow: str) -> list[str]
     items: list[Json] = shape[key]
     fitting: list[Json] = []
     shape[key] = fitting
-    room = MOST_TOKENS - _NOTE_TOKENS - count_tokens(shape)
+    room = most - _NOTE_TOKENS - count_tokens(shape)
     for item in items:
         price = count_tokens(item) + 1
         if price > room:

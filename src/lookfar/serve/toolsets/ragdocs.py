@@ -1,23 +1,19 @@
 """The ``ragdocs`` toolset: search local Markdown, commits and memories.
 
 Results have the shapes that clients of ragdocs know. Scores are between 0 and 1, and the best hit
-has 1. A ``note`` says what was cut or may be missing.
-
-A ``doc_id`` is the file's stem, or a longer part of its path where the stem is not unique. With
-several folders a path begins with the name of its collection.
+has 1. A ``note`` says what was cut or may be missing. Documents are ranked by the settings of the
+preset ``ragdocs``; commits and hypotheses by similarity, without what the preset adds to it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
-from lookfar.collections.read_documents import titles
 from lookfar.errors import LookfarError, ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Hit, Mode
@@ -26,21 +22,35 @@ from lookfar.serve.toolsets.common import (
     UNLIMITED,
     Filled,
     add_note,
+    count_budget,
     describe_gaps,
     describe_hidden_characters,
     display_path,
     fit_list,
 )
 from lookfar.serve.toolsets.ragdocs_memory import TOOLS as MEMORY_TOOLS
+from lookfar.serve.toolsets.ragdocs_names import load_doc_ids
 
 if TYPE_CHECKING:
     from lookfar.ports import Embedder
 
 _MIN_CANDIDATES: Final = 20
 _CANDIDATES_PER_HIT: Final = 3
-_DOC_IDS_KEY: Final = "ragdocs.names"
 _MAX_NANOSECONDS: Final = 2**63 - 1
 """The largest time that an index can store."""
+_DOCUMENTS: Final = Filters(lanes=("docs",))
+_BY_SIMILARITY: Final[Json] = {
+    "fusion": "weighted",
+    "name_boost": 0.0,
+    "page_share": 0.0,
+    "link_lift": 0.0,
+    "below_lift": 0.0,
+    "join_neighbours": False,
+    "communities": False,
+    "recency": False,
+    "verbatim": False,
+}
+"""Search settings without anything that lifts a hit apart from its similarity."""
 
 TopN = Annotated[int, Field(ge=1, le=100)]
 
@@ -67,7 +77,7 @@ def query_documents(
 ) -> Result:
     """Answer the tool ``query_documents``, optionally in one search mode only."""
     answer = _search(session, given.query, given.top_n, call, mode)
-    return _render(session, answer, {}, _normalise(answer.hits))
+    return _render(session, answer, given.top_n, {}, _normalise(answer.hits))
 
 
 def _search(
@@ -80,14 +90,25 @@ def _search(
     hypothesis: str = "",
     **tuned: Any,
 ) -> Answer:
-    """Search for single chunks, each with its whole text."""
+    """Search for single chunks of documents, each with its whole text."""
     library = session.library
+    settings = library.settings.search
     return library.search(
         text,
         mode=mode,
         top_k=top_n,
+        filters=_DOCUMENTS,
         hypothesis=hypothesis,
-        tuned=replace(library.settings.search, merge_gap=-1, max_excerpt_chars=UNLIMITED, **tuned),
+        tuned=replace(
+            settings,
+            merge_gap=-1,
+            max_excerpt_chars=UNLIMITED,
+            # Comments of code are not documents.
+            comments=False,
+            # Duplicates are dropped, and as many hits as were asked for should be left.
+            candidates=max(settings.candidates, _CANDIDATES_PER_HIT * top_n),
+            **tuned,
+        ),
         on_progress=call.on_progress(),
     )
 
@@ -99,11 +120,16 @@ def _normalise(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _render(
-    session: Session, answer: Answer, shape: Json, hits: Sequence[Hit], notes: Sequence[str] = ()
+    session: Session,
+    answer: Answer,
+    top_n: int,
+    shape: Json,
+    hits: Sequence[Hit],
+    notes: Sequence[str] = (),
 ) -> Result:
     """Build a result of these hits; ``shape`` contains its other fields."""
     library = session.library
-    names = _load_doc_ids(session, answer)
+    names = load_doc_ids(session, answer)
     shape["results"] = [
         {
             "chunk_id": hit.chunk_id,
@@ -115,46 +141,12 @@ def _render(
         }
         for hit in hits
     ]
-    all_notes = fit_list(shape, "results", "content", narrow="Ask for fewer with top_n.")
+    all_notes = fit_list(
+        shape, "results", "content", narrow="Ask for fewer with top_n.", most=count_budget(top_n)
+    )
     texts = [(row["file_path"], row["content"]) for row in shape["results"]]
     all_notes += [*notes, *describe_gaps(answer.incomplete), *describe_hidden_characters(texts)]
     return Result(add_note(shape, all_notes), f"{len(shape['results'])} results", verbatim=True)
-
-
-def _load_doc_ids(session: Session, answer: Answer) -> Mapping[str, str]:
-    """Return the ``doc_id`` of each path: the shortest unique form of it."""
-    library = session.library
-    # What is unique depends on the collections that the caller may read.
-    cache: dict[tuple[str, ...], tuple[Mapping[str, int], dict[str, str]]]
-    cache = session.memory.setdefault(_DOC_IDS_KEY, {})
-    collections = tuple(library.collections)
-    cached = cache.get(collections)
-    if cached is not None and cached[0] == answer.generations:
-        return cached[1]
-    paths = [
-        display_path(library, name, uri)
-        for name in library.collections
-        for uri, _ in titles(library.folder(name))
-    ]
-    # Files of this answer may have been removed meanwhile.
-    paths = list(
-        dict.fromkeys(
-            [*paths, *(display_path(library, hit.collection, hit.uri) for hit in answer.hits)]
-        )
-    )
-    stems = Counter(PurePosixPath(path).stem for path in paths)
-    bare = Counter(map(_strip_suffix, paths))
-    doc_ids = {}
-    for path in paths:
-        stem = PurePosixPath(path).stem
-        longer = _strip_suffix(path) if bare[_strip_suffix(path)] == 1 else path
-        doc_ids[path] = stem if stems[stem] == 1 else longer
-    cache[collections] = (dict(answer.generations), doc_ids)
-    return doc_ids
-
-
-def _strip_suffix(path: str) -> str:
-    return str(PurePosixPath(path).with_suffix(""))
 
 
 # --- query_documents_compressed -----------------------------------------------------------------
@@ -182,7 +174,12 @@ def _query_compressed(session: Session, given: QueryCompressedInput, call: Call)
     }
     notes = [] if model else ["Without an embedding model only equal texts were merged."]
     result = _render(
-        session, answer, {"compression_stats": stats}, [hit for hit, _ in merged], notes
+        session,
+        answer,
+        given.top_n,
+        {"compression_stats": stats},
+        [hit for hit, _ in merged],
+        notes,
     )
     # Count only the results that fit the token budget.
     stats["after_dedup"] = len(result.data["results"])
@@ -237,9 +234,9 @@ def _search_with_hypothesis(session: Session, given: HypothesisInput, call: Call
     # Rank by meaning alone: no words, no names, no score of the whole document.
     answer = _search(
         session, given.hypothesis, given.top_n, call, "vector", hypothesis=given.hypothesis,
-        name_boost=0.0, page_share=0.0,
+        **_BY_SIMILARITY,
     )  # fmt: skip
-    return _render(session, answer, {}, _normalise(answer.hits))
+    return _render(session, answer, given.top_n, {}, _normalise(answer.hits))
 
 
 # --- search_git_history -------------------------------------------------------------------------
@@ -262,6 +259,7 @@ class GitHistoryInput(Input):
 
 def _search_git_history(session: Session, given: GitHistoryInput, call: Call) -> Result:
     library = session.library
+    settings = library.settings.search
     answer = library.search(
         given.query,
         top_k=given.top_n,
@@ -272,7 +270,12 @@ def _search_git_history(session: Session, given: GitHistoryInput, call: Call) ->
             after=_to_nanoseconds(given.after),
             before=_to_nanoseconds(given.before),
         ),
-        tuned=replace(library.settings.search, per_document=1),
+        tuned=replace(
+            settings,
+            **_BY_SIMILARITY,
+            per_document=1,
+            candidates=max(settings.candidates, _CANDIDATES_PER_HIT * given.top_n),
+        ),
         on_progress=call.on_progress(),
     )
     histories = library.histories()
@@ -297,7 +300,10 @@ def _search_git_history(session: Session, given: GitHistoryInput, call: Call) ->
                 "repo_path": commits.repository.top,
             }
         )
-    notes = fit_list(shape, "results", "delta_truncated", narrow="Ask for fewer with top_n.")
+    notes = fit_list(
+        shape, "results", "delta_truncated", narrow="Ask for fewer with top_n.",
+        most=count_budget(given.top_n),
+    )  # fmt: skip
     texts = [
         (row["hash"], f"{row['title']}\n{row['message']}\n{row['delta_truncated']}")
         for row in shape["results"]

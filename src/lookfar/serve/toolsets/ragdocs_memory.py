@@ -16,17 +16,19 @@ from lookfar.edit.memory_file import Memory, MemoryType
 from lookfar.errors import LookfarError
 from lookfar.model import Filters, Hit
 from lookfar.retrieve.locate.target import parse_target
+from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import (
     UNLIMITED,
     NotBlank,
     add_note,
+    count_budget,
     describe_gaps,
     describe_hidden_characters,
     fit_list,
     fit_text,
-    resolve_path,
 )
+from lookfar.serve.toolsets.ragdocs_names import find_document
 
 if TYPE_CHECKING:
     from lookfar.edit.memories import MemoryFolder
@@ -189,16 +191,17 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
 
 class LinkedInput(Input):
     query: Annotated[NotBlank, Field(description="Question or words")]
-    target_document: Annotated[NotBlank, Field(description="Path of a document")]
+    target_document: Annotated[NotBlank, Field(description="Path or doc_id of a document")]
 
 
 def _search_linked(session: Session, given: LinkedInput, call: Call) -> Result:
-    library = session.library
-    owner, path = resolve_path(library, given.target_document)
+    target = given.target_document
+    owner, path = find_document(session, target, call)
     uri = parse_target(path, exists=False).uri
-    linking, _ = library.mentions(uri, limit=_MAX_LINKED, collection=owner)
+    linking, _ = session.library.mentions(uri, limit=_MAX_LINKED, collection=owner)
     uris = tuple(link.uri for link in linking) or _NO_URIS
-    return _search_memories(session, given.query, _LINKED_LIMIT, call, uris, (), linking)
+    notes = [] if linking else [safe_name(f"No memory links to {target!r}.")]
+    return _search_memories(session, given.query, _LINKED_LIMIT, call, uris, (), linking, notes)
 
 
 def _search_memories(
@@ -209,6 +212,7 @@ def _search_memories(
     uris: tuple[str, ...],
     tags: tuple[str, ...],
     linking: Sequence[RelatedEntry] = (),
+    notes: Sequence[str] = (),
 ) -> Result:
     library = session.library
     answer = library.search(
@@ -228,11 +232,13 @@ def _search_memories(
             _render_hit(hit, best, memories.get(hit.uri), links.get(hit.uri)) for hit in answer.hits
         ]
     }
-    notes = fit_list(shape, "results", "content", narrow="Ask for fewer with limit.")
-    notes += describe_gaps(answer.incomplete)
+    all_notes = fit_list(
+        shape, "results", "content", narrow="Ask for fewer with limit.", most=count_budget(limit)
+    )
+    all_notes += [*notes, *describe_gaps(answer.incomplete)]
     texts = [(row["filename"], row["content"]) for row in shape["results"]]
-    notes += describe_hidden_characters(texts)
-    return Result(add_note(shape, notes), f"{len(shape['results'])} memories", verbatim=True)
+    all_notes += describe_hidden_characters(texts)
+    return Result(add_note(shape, all_notes), f"{len(shape['results'])} memories", verbatim=True)
 
 
 def _render_hit(hit: Hit, best: float, memory: Memory | None, link: RelatedEntry | None) -> Json:
