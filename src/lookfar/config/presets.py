@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, ...]]]] = {
+    # These systems state sizes in characters, or count four characters as one token.
     "anvil": {
         "chunk.count": "characters",
         "chunk.max_tokens": 1500,
@@ -106,7 +107,6 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "search.aliases_weight": 1.5,
         "search.concepts": True,
         "search.concept_terms": 3,
-        "search.neighbours": 100,
         "search.join_neighbours": True,
         "search.neighbour_score": 0.5,
         "search.communities": True,

@@ -46,6 +46,8 @@ _MCP: Final = "/mcp"
 _STREAM: Final = "/query_documents_stream"
 _QUERY: Final = "query_documents"
 _CALL: Final = "tools/call"
+_RAGDOCS: Final = ("ragdocs",)
+"""The toolset of the system whose HTTP routes these are."""
 
 
 def make_app(
@@ -135,7 +137,10 @@ class _Endpoints:
         return await stream(request, self._caller, self._query)
 
     async def health(self, _: Request) -> Response:
-        return json_response({"status": "ok", "name": "lookfar", "version": __version__})
+        shape = {"status": "ok"}
+        if self._settings.toolset != _RAGDOCS:  # Its clients expect the status alone.
+            shape |= {"name": "lookfar", "version": __version__}
+        return json_response(shape)
 
     async def status(self, _: Request) -> Response:
         return json_response(await anyio.to_thread.run_sync(rest.status, self._caller.session))
