@@ -747,6 +747,7 @@ def test_the_reference_lists_preset_values() -> None:
         "msrl": 100,
         "search-mcp": 500,
         "document-db": 25,
+        "ragdocs": 12,
     }
     assert EVERYTHING["search.merge_gap"].presets == {}
     for values in PRESETS.values():

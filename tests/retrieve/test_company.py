@@ -184,10 +184,10 @@ def test_code_is_never_a_seed(ask: Ask) -> None:
 
 
 def test_linked_documents_are_added_with_half_the_score(ask: Ask) -> None:
-    """Documents already found keep their scores, and no second link is followed."""
+    """Documents already found have at least half, and no second link is followed."""
     ranking, sources = ask({"notes/one.md": 0.8, "tool.py": 0.1})
     joined = add_linked(1, 0.5, EQUAL, sources)(ranking)
-    assert scores(joined) == {"notes/one.md": 0.8, "tool.py": 0.1, "guide/install.md": 0.4}
+    assert scores(joined) == {"notes/one.md": 0.8, "tool.py": 0.4, "guide/install.md": 0.4}
     at = len(joined.candidates) - 1
     assert [step.stage for step in joined.explain(at)] == ["neighbour"]
     assert joined.explain(at)[0].note == "linked from notes/one.md"
