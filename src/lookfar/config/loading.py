@@ -145,8 +145,12 @@ def _resolve(checked: list[tuple[Given, Value]], env: Mapping[str, str], cwd: Pa
     origin: dict[str, Layer] = dict.fromkeys(values, "default")
     preset = _choose_preset({item.key: value for item, value in checked})
     values["preset"], origin["preset"] = preset, "derived" if preset else "default"
+    layers = {item.key: item.layer for item, _ in checked}
+    by_project = layers.get("preset", layers.get("serve.toolset")) == "project"
     for key, value in PRESETS.get(preset, {}).items():
-        values[key], origin[key] = value, "preset"
+        # A file of the folder must not set by a preset what it may not set itself.
+        if not (by_project and RULES[key].trusted):
+            values[key], origin[key] = value, "preset"
     for item, value in checked:
         if RULES[item.key].location and not _is_model_name(item.key, str(value), checked):
             value = _make_absolute(str(value), item, env, cwd)

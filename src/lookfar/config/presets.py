@@ -118,5 +118,7 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "search.recency_late_days": 30,
         "search.recency_late_factor": 1.1,
         "watch.debounce_ms": 500,
+        "memory.in_project": True,
+        "memory.project_dir": ".memories",
     },
 }

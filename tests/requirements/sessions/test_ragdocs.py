@@ -526,7 +526,7 @@ def test_health_is_ok(http: HttpClient) -> None:
 
 @OVER_HTTP
 def test_status_counts_documents(http: HttpClient, project: Path) -> None:
-    http.call("query_documents", query="walrus")
+    http.call("query_documents", query="walrus")  # What other tests wrote is indexed now.
     status, _, body = http.http("GET", "/status")
     shape = json.loads(body)
     pages = [
@@ -539,6 +539,14 @@ def test_status_counts_documents(http: HttpClient, project: Path) -> None:
     assert shape["document_count"] == len(pages)
     assert shape["queue_size"] == 0
     assert shape["failed_files"] == []
+
+
+@OVER_HTTP
+def test_pages_are_indexed_at_the_start(start: Callable[..., Client]) -> None:
+    """The count rises without a query, as soon as the index is built."""
+    client = start({"a.md": "# A\n\nokapi\n", "b.md": "# B\n\nokapi\n"}, {})
+    assert isinstance(client, HttpClient)
+    wait_for(lambda: json.loads(client.http("GET", "/status")[2])["document_count"] == 2)
 
 
 @OVER_HTTP
