@@ -50,9 +50,9 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
 )
 @click.option(
     "--mode",
-    type=click.Choice(("hybrid", "vector", "keyword", "literal", "regex")),
-    help="Search by meaning (vector), by words (keyword) or both (hybrid); or list every line"
-    " that contains the text (literal) or matches the expression (regex).",
+    type=click.Choice(("hybrid", "vector", "keyword", "fts", "literal", "regex")),
+    help="Search by meaning (vector), by words (keyword or fts) or both (hybrid); or list every"
+    " line that contains the text (literal) or matches the expression (regex).",
 )
 @click.option(
     "--case",
@@ -99,6 +99,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
     type=click.Choice(("docs", "code", "commits", "memory", "documents")),
     help="Only this kind of source. Repeatable.",
 )
+@click.option("--docs", is_flag=True, help="Only documentation, like --kind docs.")
 @click.option(
     "--language",
     "languages",
@@ -121,6 +122,10 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
     PATH is the folder to search (default: the current one); several are searched together.
     A folder that is not indexed yet is indexed first.
     """
+    if options["docs"]:
+        options["kinds"] = (*options["kinds"], "docs")
+    if options["mode"] == "fts":
+        options["mode"] = "keyword"
     filters = _build_filters(options)
     with connect_library(_check_folders(query, path), options) as library:
         index_first = (

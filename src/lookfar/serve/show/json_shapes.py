@@ -147,8 +147,19 @@ def status(state: model.Status) -> Json:
 
 
 def statuses(states: Iterable[model.Status]) -> Json:
-    """The result of ``lookfar status --json``."""
-    return combine([status(state) for state in states])
+    """The result of ``lookfar status --json``.
+
+    Search MCP's scripts read the last two counts.
+    """
+    shapes = [
+        {
+            **status(state),
+            "totalFiles": state.counts.documents,
+            "totalChunks": state.counts.chunks,
+        }
+        for state in states
+    ]
+    return combine(shapes)
 
 
 def history(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from lookfar.common.hidden_characters import flags
 from lookfar.errors import NotFound, OutsideRoot
@@ -43,6 +43,14 @@ Filled = Annotated[str, Field(min_length=1), AfterValidator(_check_not_blank)]
 """A text that is not blank."""
 NotBlank = Annotated[str, AfterValidator(_check_not_blank)]
 """The same, for schemas without a minimum length."""
+
+
+def _to_whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_to_whole)]
+"""An integer, which JSON may also write as ``3.0``."""
 
 
 # --- paths --------------------------------------------------------------------------------------

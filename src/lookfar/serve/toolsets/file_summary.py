@@ -1,13 +1,18 @@
 """Render a file's summary in the shape that Search MCP's clients know.
 
-If the lists or docstrings are cut to fit the token budget, ``truncated`` says so.
+If the lists or docstrings are cut to fit its token budget, ``truncated`` says so.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from lookfar.model import ClassSummary, FileSummary, FunctionSummary
 from lookfar.serve.tools.tool import Json
 from lookfar.serve.toolsets.single import fit_to_budget
+
+_MOST_TOKENS: Final = 5_000
+"""A summary is read instead of its file, so it must stay much shorter than a large file."""
 
 
 def render_summary(
@@ -59,7 +64,7 @@ def render_summary(
         }
         return {**shape, "truncated": True} if cut else shape
 
-    return fit_to_budget(rows, longest, render)
+    return fit_to_budget(rows, longest, render, _MOST_TOKENS)
 
 
 def _render_function(

@@ -58,25 +58,27 @@ def format_utc(moment: str) -> str:
     return parsed.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def fit_to_budget(rows: int, longest: int, render: Callable[[int, int], Json]) -> Json:
-    """Return ``render(rows, longest)``, reduced until it fits the token budget.
+def fit_to_budget(
+    rows: int, longest: int, render: Callable[[int, int], Json], budget: int = MOST_TOKENS
+) -> Json:
+    """Return ``render(rows, longest)``, reduced until it has at most ``budget`` tokens.
 
     First all texts are cut to one length; if that is not enough, the last rows are dropped.
     """
     full = render(rows, longest)
-    if count_tokens(full) <= MOST_TOKENS:
+    if count_tokens(full) <= budget:
         return full
-    length = _find_largest(longest - 1, lambda chars: render(rows, chars))
+    length = _find_largest(longest - 1, lambda chars: render(rows, chars), budget)
     if length:
         return render(rows, length)
-    return render(_find_largest(rows, lambda count: render(count, 0)), 0)
+    return render(_find_largest(rows, lambda count: render(count, 0), budget), 0)
 
 
-def _find_largest(high: int, render: Callable[[int], Json]) -> int:
+def _find_largest(high: int, render: Callable[[int], Json], budget: int) -> int:
     """Return the largest number up to ``high`` whose rendering fits, or 0."""
     low = 0
     while low < high:
         middle = (low + high + 1) // 2
-        fits = count_tokens(render(middle)) <= MOST_TOKENS
+        fits = count_tokens(render(middle)) <= budget
         low, high = (middle, high) if fits else (low, middle - 1)
     return low
