@@ -66,7 +66,7 @@ def get_config(session: Session, _given: NoInput, _: Call) -> Result:
     folder = get_only_folder(session, "search-mcp")
     shape = _describe_config(folder.settings)
     include, exclude = shape["include"], shape["exclude"]
-    path, warnings = _find_config_file(folder), list_config_warnings(folder)
+    path, warnings = _find_config_file(folder), list(map(str, folder.settings.foreign.notes))
 
     def render(rows: int, _chars: int) -> Json:
         patterns = {"include": include[:rows], "exclude": exclude[:rows]}
@@ -80,11 +80,6 @@ def get_config(session: Session, _given: NoInput, _: Call) -> Result:
 def get_default_alpha(settings: Settings) -> float:
     """Return the share of meaning in a search that names none."""
     return settings.search.alpha if settings.search.alpha >= 0 else _DEFAULT_ALPHA
-
-
-def list_config_warnings(folder: Folder) -> list[str]:
-    """Say which parts of the configuration file have no effect, and why."""
-    return [str(note) for note in folder.settings.foreign.notes]
 
 
 def create_config_file(folder: Folder) -> None:

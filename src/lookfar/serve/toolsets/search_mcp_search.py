@@ -18,7 +18,7 @@ from lookfar.errors import InvalidArgument
 from lookfar.model import Answer, Filters, Hit, Lane, Mode
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session
 from lookfar.serve.toolsets.common import Filled, WholeNumber
-from lookfar.serve.toolsets.search_mcp_config import get_default_alpha, list_config_warnings
+from lookfar.serve.toolsets.search_mcp_config import get_default_alpha
 from lookfar.serve.toolsets.search_mcp_errors import DocsNotIndexed
 from lookfar.serve.toolsets.search_mcp_index import get_folder, get_indexed_folder
 from lookfar.serve.toolsets.search_mcp_passages import (
@@ -129,8 +129,7 @@ def _render_answer(
     get_text: Callable[[Hit], str],
 ) -> Result:
     """Render an answer, full or compact, within the token budget."""
-    reasons = (_describe_state(folder), build_warning(answer), *list_config_warnings(folder))
-    warning = " ".join(filter(None, reasons))
+    warning = " ".join(filter(None, (_describe_state(folder), build_warning(answer))))
     longest = min(max((len(get_text(hit)) for hit, _ in described), default=0), MOST_CHARS)
 
     def render(rows: int, chars: int) -> Json:
