@@ -165,9 +165,11 @@ def test_the_configuration_is_obeyed(root: Path) -> None:
         assert birds["text"] == CODE
         assert (birds["startLine"], birds["endLine"]) == (1, 6)
         assert birds["metadata"]["type"] == "other"
-        # The configured alpha of 1 is a search by meaning alone, which finds any word.
-        assert client.call("search_code", query="unheardof")["results"]
-        assert client.call("search_code", query="unheardof", alpha=0)["results"] == []
+        score, by_meaning, by_both = (
+            client.call("search_code", query="egret returns", **alpha)["results"][0]["score"]
+            for alpha in ({}, {"alpha": 1}, {"alpha": 0.5})
+        )
+        assert score == by_meaning != by_both
         shown = client.call("get_config")
         assert shown["configPath"] == str(path)
         assert shown["config"]["chunkingStrategy"] == "character"

@@ -305,12 +305,10 @@ def get_status(session: Session, _given: Input, _: Call) -> Result:
     folder = get_folder(session)
     state = folder.status(check=False)
     label = "ready"
-    if folder.building_since:
-        label = "indexing"
-    elif folder.failure is not None:
+    if folder.failure is not None:
         label = "failed"
     elif not state.indexed:
-        label = "not_found"
+        label = "indexing" if folder.building_since else "not_found"
     shape = {
         "status": label,
         "projectPath": folder.root.path,
