@@ -40,6 +40,8 @@ def convert(system: System, config: Mapping[str, Any]) -> Converted:
         if theirs.startswith(system.ignored):
             continue
         row = rows.get(theirs)
+        if row is not None and value in row.silent:
+            continue
         if row is None or not row.ours:
             note = row.note if row else f"{system.title} documents no such setting."
             result.unmatched.append(_leave(theirs, value, note))

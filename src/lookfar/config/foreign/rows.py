@@ -23,6 +23,8 @@ class Row:
     """How our setting differs, or why there is none."""
     as_ours: Callable[[Any], Any] = lambda value: value
     """Converts a value. Returns None if no setting is needed, and a dict for several settings."""
+    silent: tuple[object, ...] = ()
+    """Values that say what happens anyway, so nobody needs to know that they have no effect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,11 +113,11 @@ SEARCH_MCP: Final = System(
             lambda wanted: {"~index_docs": wanted},
         ),
         Row("extractComments", "search.comments"),
-        Row("chunkingStrategy", note="Code is always split by its syntax."),
+        Row("chunkingStrategy", "chunk.strategy"),
         Row(
             "hybridSearch.enabled", "search.mode", "`false` is `vector`.", only_if(False, "vector")
         ),
-        Row("hybridSearch.ftsEngine", note="There is only one keyword engine."),
+        Row("hybridSearch.ftsEngine", note="There is only one keyword engine.", silent=("auto",)),
         Row("hybridSearch.defaultAlpha", "search.alpha"),
         Row("queryExpansion.enabled", "search.expansion"),
         Row("queryExpansion.maxExpansionTerms", "search.max_expansions"),
