@@ -102,7 +102,7 @@ def _many_functions() -> str:
     return "\n\n".join(f"def vole_{n}(first, second):\n{body} {n}\n" for n in range(600))
 
 
-FILES: Final = {
+FILES: dict[str, str] = {
     "src/login.ts": LOGIN,
     "src/shelf.py": SHELF,
     "src/tapirs.py": _long_function(),
@@ -118,6 +118,9 @@ FILES: Final = {
     "policy.rego": "package echidna\nallow { input.user }\n",
     "latin.unknown": "text with an unknown ending about wombats\n",
     ".env": "PASSWORD=ocelot\n",
+    ".ENV.local": "PASSWORD=ocelot\n",
+    ".e\u200bnv": "PASSWORD=ocelot\n",
+    "/".join(["deep"] * 21) + "/a.md": "# ocelot\n",
     "server.pem": "ocelot\n",
     "node_modules/a/index.js": "const ocelot = 1;\n",
     "dist/out.js": "const ocelot = 2;\n",
@@ -132,6 +135,21 @@ FILES: Final = {
         for other in others.split()
     },
 }
+PROGRAMS: Final = {
+    "javascript": ("a.js", "function ibis() {}\n"),
+    "typescript": ("a.ts", "function ibis(): void {}\n"),
+    "tsx": ("a.tsx", "function ibis() { return <p/>; }\n"),
+    "python": ("a.py", "def ibis():\n    pass\n"),
+    "go": ("a.go", "package a\nfunc ibis() {}\n"),
+    "java": ("A.java", "class A { void ibis() {} }\n"),
+    "rust": ("a.rs", "fn ibis() {}\n"),
+    "c": ("a.c", "void ibis(void) {}\n"),
+    "cpp": ("a.cpp", "namespace n { void ibis() {} }\n"),
+    "csharp": ("A.cs", "class A { void ibis() {} }\n"),
+}
+"""A program in each language that a summary covers in full."""
+FILES |= {f"programs/{name}": text for name, text in PROGRAMS.values()}
+
 BINARY: Final = {
     "image.png": b"ocelot",
     "renamed.rego": b"ocelot\0\0binary",

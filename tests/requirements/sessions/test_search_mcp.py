@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from requirements.sessions.client import TRANSPORTS, Client, serving
-from requirements.sessions.search_mcp_project import FILES, LOGIN, SHELF, SYNONYMS, write_project
+from requirements.sessions.search_mcp_project import (
+    FILES,
+    LOGIN,
+    PROGRAMS,
+    SHELF,
+    SYNONYMS,
+    write_project,
+)
 
 MOST_CHARS = 8_000
 
@@ -296,8 +303,17 @@ def test_text_of_any_name_is_indexed(session: Session, path: str, query: str) ->
 
 def test_what_must_not_be_read_is_not_indexed(session: Session) -> None:
     matches = session.call("search_by_path", pattern="**/*", limit=1000)["matches"]
-    hidden = {".env", "server.pem", "debug.log", "package-lock.json", "big.txt", "link.md"}
-    folders = ("node_modules/", "dist/", "ignored/")
+    hidden = {
+        ".env",
+        ".ENV.local",
+        ".e\u200bnv",
+        "server.pem",
+        "debug.log",
+        "package-lock.json",
+        "big.txt",
+        "link.md",
+    }
+    folders = ("node_modules/", "dist/", "ignored/", "deep/")
     binary = {"image.png", "renamed.rego", "noise.unknown"}
     assert not (hidden | binary) & set(matches)
     assert not any(path.startswith(folders) for path in matches)
@@ -375,6 +391,14 @@ def test_a_summary_can_leave_out_measures_and_docstrings(session: Session) -> No
     )
     assert "complexity" not in bare
     assert not {"complexity", "nestingDepth", "docstring"} & set(bare["functions"][0])
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_ten_languages_are_summarised_in_full(session: Session, language: str) -> None:
+    name, _ = PROGRAMS[language]
+    summary = session.call("get_file_summary", path=f"programs/{name}")
+    assert (summary["language"], summary["fullSupport"]) == (language, True)
+    assert [function["name"] for function in summary["functions"]] == ["ibis"]
 
 
 def test_a_summary_is_short(session: Session) -> None:

@@ -57,6 +57,13 @@ def write_config(root: Path, text: str) -> Path:
     return path
 
 
+def commit_all(root: Path) -> None:
+    """Commit every file of the project."""
+    author = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    for command in (("init", "-q"), ("add", "-A"), (*author, "commit", "-qm", "Change")):
+        subprocess.run(("git", "-C", str(root), *command), check=True)
+
+
 def wait_for(condition: Callable[[], Any]) -> Any:
     """Return the first true value of a condition."""
     deadline = time.monotonic() + DEADLINE
@@ -189,6 +196,30 @@ def test_other_strategies_split_by_definitions(root: Path, strategy: str) -> Non
         assert egret["metadata"]["name"] == "second_egret"
         assert (egret["startLine"], egret["endLine"]) == (5, 6)
         assert client.call("get_config")["config"]["chunkingStrategy"] == strategy
+
+
+@pytest.mark.parametrize("strategy", ["lazy", "git"])
+def test_when_changes_are_indexed(root: Path, strategy: str) -> None:
+    commit_all(root)
+    write_config(root, json.dumps({"indexingStrategy": strategy}))
+    with serving("stdio", root, *TOOLSET, home=root.parent) as client:
+        client.call("create_index", confirm=True)
+        wait_for(lambda: client.call("get_index_status")["watcherActive"])
+        (root / "docs" / "new.md").write_text("# New\n\nOn narwhals.\n", encoding="utf-8")
+        if strategy == "git":
+            assert paths(client, "narwhals") == []
+            commit_all(root)
+        assert wait_for(lambda: paths(client, "narwhals")) == ["docs/new.md"]
+
+
+def test_changes_while_nobody_watched_are_found(root: Path) -> None:
+    with serving("stdio", root, *TOOLSET, home=root.parent) as client:
+        client.call("create_index", confirm=True)
+    (root / "docs" / "new.md").write_text("# New\n\nOn narwhals.\n", encoding="utf-8")
+    (root / "docs" / "guide.md").unlink()
+    with serving("stdio", root, *TOOLSET, home=root.parent) as client:
+        assert wait_for(lambda: paths(client, "narwhals")) == ["docs/new.md"]
+        wait_for(lambda: not paths(client, "walruses"))
 
 
 def test_too_many_files_need_a_confirmation(root: Path) -> None:

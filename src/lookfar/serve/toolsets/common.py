@@ -49,8 +49,8 @@ def _to_whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-WholeNumber = Annotated[int, BeforeValidator(_to_whole)]
-"""An integer, which JSON may also write as ``3.0``."""
+WHOLE: Final = BeforeValidator(_to_whole)
+"""Lets JSON write an integer as ``3.0``; it goes after the limits of the field."""
 
 
 # --- paths --------------------------------------------------------------------------------------

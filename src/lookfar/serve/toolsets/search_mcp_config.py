@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _DEFAULT_ALPHA: Final = 0.5
+_DOC_PATTERNS: Final = frozenset(("**/*.md", "**/*.txt"))
+"""Excluding these is how ``indexDocs: false`` is stored in our settings."""
 
 _ALWAYS_SKIPPED: Final = (
     "Dependencies: node_modules/, jspm_packages/, bower_components/, vendor/, .venv/, venv/",
@@ -121,7 +123,7 @@ def _describe_config(settings: Settings) -> Json:
         "maxFileSize": _format_file_size(settings.sources.max_file_bytes),
         "maxFiles": settings.sources.max_files,
         "docPatterns": [f"**/*{extension}" for extension in extensions],
-        "indexDocs": True,
+        "indexDocs": not _DOC_PATTERNS.issubset(settings.sources.exclude),
         "extractComments": settings.search.comments,
         "chunkingStrategy": settings.chunk.strategy,
         "hybridSearch": {

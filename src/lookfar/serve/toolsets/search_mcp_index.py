@@ -19,7 +19,7 @@ from lookfar.collections.read_documents import read_page, titles
 from lookfar.collections.rulings import measure_files, skip_reason
 from lookfar.errors import ConfirmationNeeded, DiskFull, NotIndexed, PermissionDenied
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session
-from lookfar.serve.toolsets.common import Filled, WholeNumber
+from lookfar.serve.toolsets.common import WHOLE, Filled
 from lookfar.serve.toolsets.file_summary import render_summary
 from lookfar.serve.toolsets.search_mcp_config import create_config_file
 from lookfar.serve.toolsets.search_mcp_errors import (
@@ -284,7 +284,7 @@ def summarise_file(session: Session, given: SummaryInput, _: Call) -> Result:
 
 class PathInput(Input):
     pattern: Annotated[Filled, Field(description="Glob such as docs/**/*.md or *auth*")]
-    limit: Annotated[WholeNumber, Field(ge=1, description="Most paths")] = 20
+    limit: Annotated[int, Field(ge=1, description="Most paths"), WHOLE] = 20
 
 
 def search_by_path(session: Session, given: PathInput, _: Call) -> Result:

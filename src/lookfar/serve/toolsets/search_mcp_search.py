@@ -17,7 +17,7 @@ from lookfar.collections.read_documents import titles
 from lookfar.errors import InvalidArgument
 from lookfar.model import Answer, Filters, Hit, Lane, Mode
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session
-from lookfar.serve.toolsets.common import Filled, WholeNumber
+from lookfar.serve.toolsets.common import WHOLE, Filled
 from lookfar.serve.toolsets.search_mcp_config import get_default_alpha
 from lookfar.serve.toolsets.search_mcp_errors import DocsNotIndexed
 from lookfar.serve.toolsets.search_mcp_index import get_folder, get_indexed_folder
@@ -44,7 +44,7 @@ _MODES: Final[dict[str, Mode]] = {"hybrid": "hybrid", "vector": "vector", "fts":
 
 class SearchInput(Input):
     query: Annotated[Filled, Field(description="Question or words")]
-    top_k: Annotated[WholeNumber, Field(ge=1, le=50, description="Most results")] = 10
+    top_k: Annotated[int, Field(ge=1, le=50, description="Most results"), WHOLE] = 10
     mode: Annotated[
         Literal["hybrid", "vector", "fts"], Field(description="Both, meaning only, words only")
     ] = "hybrid"
