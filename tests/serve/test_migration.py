@@ -186,6 +186,7 @@ def test_search_mcp() -> None:
         "sources.respect_ignore_files": False,
         "sources.max_file_bytes": "500KB",
         "sources.max_files": 20000,
+        "chunk.strategy": "ast",
         "search.comments": False,
         "search.mode": "vector",
         "search.alpha": 0.7,
@@ -199,8 +200,8 @@ def test_search_mcp() -> None:
     }
     assert migration.own == {}
     assert {setting.theirs for setting in migration.unmatched} == {
-        *("chunkingStrategy", "hybridSearch.ftsEngine"),
-        *("autoReindex.stalenessThresholdMs", "autoReindex.logActivity"),
+        *("hybridSearch.ftsEngine", "autoReindex.stalenessThresholdMs"),
+        "autoReindex.logActivity",
     }
     off = of({**SEARCH_MCP, "autoReindex": {"enabled": False}})
     assert off.project["index.max_auto_files"] == 0

@@ -404,7 +404,7 @@ def test_ten_languages_are_summarised_in_full(session: Session, language: str) -
 def test_a_summary_is_short(session: Session) -> None:
     summary = session.call("get_file_summary", path="src/voles.py")
     assert summary["truncated"] is True
-    assert len(json.dumps(summary)) < 25_000
+    assert len(json.dumps(summary)) < 40_000
     assert len(summary["functions"]) > 50
 
 

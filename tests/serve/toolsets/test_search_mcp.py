@@ -179,7 +179,7 @@ def test_longer_descriptions_are_an_option(session: Session, era: str) -> None:
         ("search_by_path", {"pattern": ""}, "pattern"),
         ("search_by_path", {"pattern": "\t"}, "pattern"),
         ("search_by_path", {"pattern": "*", "limit": 0}, "limit"),
-        ("search_by_path", {"pattern": "*", "limit": 101}, "limit"),
+        ("search_by_path", {"pattern": "*", "limit": 1.5}, "limit"),
         ("search_by_path", {"pattern": "*", "limit": "20"}, "limit"),
         ("get_index_status", {"verbose": True}, "verbose"),
         ("get_config", {"all": True}, "all"),
@@ -552,7 +552,9 @@ class TestConfig:
         assert chosen["respectGitignore"] is True
         assert chosen["maxFileSize"] == "500KB"
         assert {"**/*.md", "**/*.txt"} <= set(chosen["docPatterns"])
-        assert chosen["hybridSearch"] == {"enabled": True, "defaultAlpha": 0.5}
+        assert chosen["hybridSearch"] == {
+            "enabled": True, "ftsEngine": "auto", "defaultAlpha": 0.5,
+        }  # fmt: skip
         assert chosen["autoReindex"] == {
             "enabled": True, "checkEveryNSearches": 10, "maxAutoReindexFiles": 5,
         }  # fmt: skip

@@ -11,7 +11,7 @@ from lookfar.model import ClassSummary, FileSummary, FunctionSummary
 from lookfar.serve.tools.tool import Json
 from lookfar.serve.toolsets.single import fit_to_budget
 
-_MOST_TOKENS: Final = 5_000
+_MOST_TOKENS: Final = 8_000
 """A summary is read instead of its file, so it must stay much shorter than a large file."""
 
 
