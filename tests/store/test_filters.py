@@ -17,7 +17,7 @@ import pytest
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import Place
 from lookfar.store.shared.snapshot import StoredSnapshot
-from lookfar.store.sqlite.snapshot import FileVectors
+from lookfar.store.sqlite.snapshot import EpochSnapshot
 from store.shelf import Shelf, pages, words
 
 VOCABULARY = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron")
@@ -144,8 +144,8 @@ def test_vector_search_is_exact(library: Shelf) -> None:
         found = snapshot.vector_search(vector, EVERYTHING, Filters())
         live = snapshot.counts().chunks
         assert len(found) == live
-        assert isinstance(snapshot._vectors, FileVectors)
-        stored = np.asarray(snapshot._vectors.rows, dtype=np.float64)
+        assert isinstance(snapshot, EpochSnapshot)
+        stored = np.asarray(snapshot._rows, dtype=np.float64)
         half = vector.astype(np.float16).astype(np.float64)
         for place, score in found:
             assert place.vector is not None

@@ -54,7 +54,7 @@ class Generations:
 
     def unpin(self, number: int, *, wait_seconds: float = 0.0) -> GenerationInfo:
         """Let retention remove a generation again, with the next pass."""
-        self._store.unpin(number, wait_seconds=wait_seconds)
+        self._store.pin(number, pinned=False, wait_seconds=wait_seconds)
         return self._find(number)
 
     def prune(self, keep: int, *, wait_seconds: float = 0.0) -> Pruned:

@@ -348,7 +348,7 @@ def test_pins_and_pruning(shelf: Shelf) -> None:
         (1, True),
         (4, False),
     ]
-    shelf.store.unpin(1)
+    shelf.store.pin(1, pinned=False)
     assert shelf.store.prune(1) == (1, 1)
     assert shelf.store.verify() == []
     with pytest.raises(InvalidArgument):

@@ -18,9 +18,7 @@ from lookfar.errors import IndexBusy, IndexCorrupt
 from lookfar.model import Damage
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.diff import diff
 from lookfar.store.catalogue.erasing import MakeTerms, StoredDocument, has_traces, stored_documents
-from lookfar.store.catalogue.generation_changes import Changing
 from lookfar.store.ground import files as disk
 from lookfar.store.health.check import refuse_miscount
 from lookfar.store.health.salvage import Digest, Rescue
@@ -40,10 +38,9 @@ from lookfar.store.postgres.server import (
 from lookfar.store.postgres.snapshot import PostgresEpoch, PostgresSnapshot
 from lookfar.store.postgres.tuning import tune
 from lookfar.store.postgres.write_session import PostgresWriter, remove_purged_terms, remove_traces
+from lookfar.store.shared.stored_generations import StoredGenerations
 
 if TYPE_CHECKING:
-    from lookfar.model import GenerationDiff
-    from lookfar.store.catalogue.generations import Generation
     from lookfar.store.health.repair import Maker
 
 _POLL: Final = 0.05
@@ -53,7 +50,7 @@ _DATABASES: Final = "documents/"
 T = TypeVar("T")
 
 
-class PostgresStore(Changing):
+class PostgresStore(StoredGenerations):
     """The store of one collection on a server."""
 
     def __init__(self, server: Server, name: str, folder: Path) -> None:
@@ -96,7 +93,7 @@ class PostgresStore(Changing):
             self._seen = serving.collection
             yield connection, serving
 
-    def _ask(self, ask: Callable[[Reading], T]) -> T:
+    def _read(self, ask: Callable[[Reading], T]) -> T:
         with self._reading() as (connection, _):
             return ask(connection)
 
@@ -113,30 +110,10 @@ class PostgresStore(Changing):
                 epoch = self._epoch = PostgresEpoch(serving)
             yield PostgresSnapshot(epoch, connection, wanted)
 
-    def generations(self) -> list[Generation]:
-        return self._ask(generations.list_generations)
-
-    def history(self) -> tuple[int, list[Generation]]:
-        """Return the active number and every kept generation, read at one moment."""
-        return self._ask(
-            lambda connection: (
-                generations.active(connection),
-                generations.list_generations(connection),
-            )
-        )
-
-    def held(self) -> int | None:
-        """Return the generation that a rollback holds the collection at, if any."""
-        return self._ask(generations.read_held_generation)
-
-    def diff(self, older: int, newer: int) -> GenerationDiff:
-        with self._reading() as (connection, _):
-            return diff(connection, *(generations.resolve(connection, n) for n in (older, newer)))
-
     def verify(self, on_step: OnStep | None = None) -> list[Damage]:
         """Return everything stored that differs from what was written."""
         try:
-            return self._ask(lambda connection: verify(connection, on_step))
+            return self._read(lambda connection: verify(connection, on_step))
         except IndexCorrupt as error:
             return [Damage("index", error.developer)]
 

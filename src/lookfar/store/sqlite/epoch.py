@@ -7,20 +7,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from lookfar.model import (
-    Damage,
-    GenerationDiff,
-)
+from lookfar.model import Damage
 from lookfar.store.catalogue import generations, journal
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.diff import diff
-from lookfar.store.catalogue.erasing import has_traces
-from lookfar.store.catalogue.generations import Generation
 from lookfar.store.catalogue.migrations import (
     FORMAT,
     FORMAT_RECORD,
@@ -52,9 +46,6 @@ from lookfar.store.keywords.signatures import (
 from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex
 from lookfar.store.sqlite.snapshot import EpochSnapshot
 from lookfar.store.vectors.vector_file import COARSE_ABOVE, VECTORS, VectorFile
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 
@@ -201,30 +192,10 @@ class Epoch:
                 raise corrupt_error(self.folder / KEYWORDS, "the keywords are behind the catalogue")
             connection.execute("BEGIN")
 
-    def generations(self) -> list[Generation]:
+    def read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """Call ``ask`` with a connection that sees one committed state."""
         with self._borrow() as connection:
-            return generations.list_generations(connection)
-
-    def highest(self) -> int:
-        with self._borrow() as connection:
-            return generations.highest(connection)
-
-    def held(self) -> int | None:
-        with self._borrow() as connection:
-            return generations.read_held_generation(connection)
-
-    def refuse_held(self) -> None:
-        with self._borrow() as connection:
-            generations.require_not_held(connection)
-
-    def history(self) -> tuple[int, list[Generation]]:
-        """Return the active number and every kept generation, read at one moment."""
-        with self._borrow() as connection:
-            return generations.active(connection), generations.list_generations(connection)
-
-    def diff(self, older: int, newer: int) -> GenerationDiff:
-        with self._borrow() as connection:
-            return diff(connection, *(generations.resolve(connection, n) for n in (older, newer)))
+            return ask(connection)
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
@@ -268,11 +239,6 @@ class Epoch:
         folder."""
         signed, lacking = self._read_signatures(connection)
         self.signatures.rewrite([*signed, *signed_texts(connection, lacking)])
-
-    def has_traces(self) -> bool:
-        """Return whether bytes of erased documents may still be in the files."""
-        with self._borrow() as connection:
-            return has_traces(connection)
 
     def checkpointed(self) -> bool:
         """Return whether an unfinished build left a checkpoint."""

@@ -15,16 +15,17 @@ from typing import Any, TypeVar
 
 from lookfar.common.folders import folder_bytes
 from lookfar.errors import IndexCorrupt, LookfarError, NotIndexed
-from lookfar.model import Damage, GenerationDiff
-from lookfar.store.catalogue.erasing import MakeTerms, StoredDocument, stored_documents
-from lookfar.store.catalogue.generation_changes import Changing
-from lookfar.store.catalogue.generations import Generation
+from lookfar.model import Damage
+from lookfar.store.catalogue import generations
+from lookfar.store.catalogue.erasing import MakeTerms, StoredDocument, has_traces, stored_documents
 from lookfar.store.ground import files
 from lookfar.store.ground.database import CATALOGUE, connect, corrupt_error, typed_errors
+from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import refuse_damage
 from lookfar.store.health.repair import Maker, repair
 from lookfar.store.health.salvage import Digest, EpochRescue, Rescue
 from lookfar.store.health.verify import FROM_DAMAGE, OnStep
+from lookfar.store.shared.stored_generations import StoredGenerations
 from lookfar.store.sqlite.builds import Builds, Recipe
 from lookfar.store.sqlite.epoch import Epoch
 from lookfar.store.sqlite.erase import remove_traces
@@ -36,7 +37,7 @@ from lookfar.store.vectors.vector_file import COARSE_ABOVE
 T = TypeVar("T")
 
 
-class CollectionStore(Changing):
+class CollectionStore(StoredGenerations):
     """The embedded store of one collection."""
 
     def __init__(
@@ -86,20 +87,6 @@ class CollectionStore(Changing):
         with ExitStack() as stack:
             yield self._ask(lambda epoch: stack.enter_context(epoch.snapshot(generation)))
 
-    def generations(self) -> list[Generation]:
-        return self._ask(Epoch.generations)
-
-    def history(self) -> tuple[int, list[Generation]]:
-        """Return the active number and every kept generation, read at one moment."""
-        return self._ask(Epoch.history)
-
-    def held(self) -> int | None:
-        """Return the generation that a rollback holds the collection at, if any."""
-        return self._ask(Epoch.held)
-
-    def diff(self, older: int, newer: int) -> GenerationDiff:
-        return self._ask(lambda epoch: epoch.diff(older, newer))
-
     def written(self) -> Iterator[StoredDocument]:
         """Yield every live document straight from the catalogue, whatever state its vectors and
         keywords are in.
@@ -124,6 +111,9 @@ class CollectionStore(Changing):
             epoch, self._epoch = self._epoch, None
         if epoch is not None:
             epoch.close()
+
+    def _read(self, ask: Callable[[Connection], T]) -> T:
+        return self._ask(lambda epoch: epoch.read(ask))
 
     def _ask(self, ask: Callable[[Epoch], T]) -> T:
         """Ask the serving epoch; again if another took over while it was being opened."""
@@ -188,7 +178,7 @@ class CollectionStore(Changing):
         files.make_folder(self.folder)
         with self._files.lock(wait_seconds):
             if not let_go and self.exists:
-                self._serving().refuse_held()
+                self._serving().read(generations.require_not_held)
             if not rebuild and self.exists and self._serving().fingerprint == fingerprint:
                 epoch = self._serving()
                 self._files.clear({epoch.folder.name})
@@ -221,7 +211,7 @@ class CollectionStore(Changing):
                 self.folder / serving, f"{CURRENT} names {serving}, which is not there"
             )
         try:
-            return serving, self._serving().highest() if serving else 0
+            return serving, self._serving().read(generations.highest) if serving else 0
         except LookfarError:
             return serving, 0
 
@@ -247,7 +237,7 @@ class CollectionStore(Changing):
 
     def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None:
         """Remove the traces that an interrupted erasure left, if any."""
-        if not self.exists or not self._ask(Epoch.has_traces):
+        if not self.exists or not self._read(has_traces):
             return
         with self._files.lock(wait_seconds):
             remove_traces(self._serving(), make_terms)
