@@ -23,8 +23,8 @@ from lookfar.errors import IndexCorrupt
 from lookfar.index import build, progress
 from lookfar.library import Library
 from lookfar.model import Filters
+from lookfar.ports import Store
 from lookfar.store.keywords.signatures import sign
-from lookfar.store.opening import Store
 from lookfar.store.sqlite.epoch import Epoch
 from lookfar.store.sqlite.store import CollectionStore
 

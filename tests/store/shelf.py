@@ -15,9 +15,8 @@ import lookfar.errors
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.prepare import Prepared, embed, prepare
 from lookfar.model import Filters, Fingerprint
-from lookfar.ports import Place, Version
+from lookfar.ports import Place, Store, Version
 from lookfar.store.keywords.analyser import terms_of
-from lookfar.store.opening import Store
 from lookfar.store.shared.snapshot import StoredSnapshot
 from lookfar.store.shared.write_session import WriteSession
 from lookfar.store.sqlite.epoch import Epoch

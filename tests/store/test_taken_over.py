@@ -9,10 +9,9 @@ import pytest
 from lookfar.index.prepare import Prepared, prepare
 from lookfar.index.rederive import make_maker
 from lookfar.model import Fingerprint
+from lookfar.ports import Maker, StoredDocument
 from lookfar.store.catalogue import generations, rows
-from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.catalogue.remembered import Remembered, State
-from lookfar.store.health.repair import Maker
 from lookfar.store.keywords.tantivy_files import describe_file_damage
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.store.sqlite.write_session import EpochWriter

@@ -24,11 +24,8 @@ if TYPE_CHECKING:
     from lookfar.errors import LookfarError
     from lookfar.index.progress import OnProgress, Progress
     from lookfar.model import Document, Filters, IndexReport, Watching
-    from lookfar.ports import Embedder, Snapshot
+    from lookfar.ports import CollectionSnapshot, Embedder, Maker, Snapshot, Store
     from lookfar.retrieve.ranking import Plan
-    from lookfar.store.health.repair import Maker
-    from lookfar.store.opening import Store
-    from lookfar.store.shared.snapshot import StoredSnapshot
 
 Kind = Literal["files", "commits", "memory", "documents"]
 OpenModel = Callable[[], "Embedder | None"]
@@ -185,7 +182,7 @@ class Collection(ABC):
     @contextmanager
     def open_snapshot(
         self, plan: Plan, as_of: int | None, on_progress: OnProgress | None
-    ) -> Iterator[tuple[Plan, StoredSnapshot, list[Incomplete]]]:
+    ) -> Iterator[tuple[Plan, CollectionSnapshot, list[Incomplete]]]:
         """Open a generation for a query, as up to date as it can quickly be.
 
         Gives the plan that fits it, without a vector if another model made the index, and notes
@@ -209,7 +206,7 @@ class Collection(ABC):
             held = note_held(snapshot) if as_of is None else []
             yield plan, snapshot, [*held, *notes, *_note_failures(snapshot)]
 
-    def _has_our_vectors(self, snapshot: StoredSnapshot) -> bool:
+    def _has_our_vectors(self, snapshot: CollectionSnapshot) -> bool:
         """Return whether our model made the vectors; those of two models cannot be compared."""
         expected = self.embedder.fingerprint if self.embedder else ""
         return bool(snapshot.manifest().get("model_fingerprint", expected) == expected)
@@ -261,7 +258,7 @@ def describe_status(
     collection: Collection,
     name: str,
     fingerprint: str,
-    find_stale: Callable[[StoredSnapshot], tuple[str, ...]] | None,
+    find_stale: Callable[[CollectionSnapshot], tuple[str, ...]] | None,
 ) -> Status:
     """Return the status of a collection; ``fingerprint`` is the one the settings ask for."""
     store, embedder = collection.store, collection.embedder
@@ -303,7 +300,7 @@ def describe_status(
     )
 
 
-def note_held(snapshot: StoredSnapshot) -> list[Incomplete]:
+def note_held(snapshot: CollectionSnapshot) -> list[Incomplete]:
     """Return a note if a roll-back holds the index at an earlier generation."""
     number = snapshot.held()
     if number is None:
@@ -323,7 +320,7 @@ def _note_failures(snapshot: Snapshot) -> list[Incomplete]:
     return [Incomplete("failed", detail, tuple(failure.uri for failure in failures[:100]))]
 
 
-def _other_model(snapshot: StoredSnapshot) -> InvalidArgument:
+def _other_model(snapshot: CollectionSnapshot) -> InvalidArgument:
     return InvalidArgument(
         f"Generation {snapshot.generation} was made with the model"
         f" {snapshot.manifest()['model']}, and the settings name another.",

@@ -46,9 +46,8 @@ if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress
     from lookfar.index.strategies import Work
     from lookfar.model import Filters
-    from lookfar.ports import Batch, Snapshot
+    from lookfar.ports import Batch, CollectionSnapshot, Snapshot
     from lookfar.sources.git.repositories import Repository
-    from lookfar.store.shared.snapshot import StoredSnapshot
 
 MIN_HASH_LENGTH = 7
 """Characters that an abbreviated hash must have."""
@@ -322,7 +321,7 @@ class Commits(Collection):
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """Return what is indexed; with ``check``, name the branches that moved since."""
 
-        def find_stale(snapshot: StoredSnapshot) -> tuple[str, ...]:
+        def find_stale(snapshot: CollectionSnapshot) -> tuple[str, ...]:
             seen = frozenset(snapshot.manifest().get("tips", ()))
             refs = history.list_refs(self.repository, self.settings.git.branches)
             return tuple(ref.name for ref in refs if ref.commit not in seen)

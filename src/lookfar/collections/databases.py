@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     from lookfar.index.inserted import DocumentWriter, Inserted
     from lookfar.index.prepare import Prepared
     from lookfar.index.progress import OnProgress
-    from lookfar.ports import Embedder, Snapshot
-    from lookfar.store.catalogue.erasing import StoredDocument
-    from lookfar.store.health.repair import Maker
+    from lookfar.ports import Embedder, Maker, Snapshot, StoredDocument
 
 _log = logging.getLogger(__name__)
 

@@ -57,11 +57,9 @@ if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress, Progress
     from lookfar.index.strategies import Work
     from lookfar.model import Edit
-    from lookfar.ports import Snapshot
+    from lookfar.ports import CollectionSnapshot, Maker, Snapshot
     from lookfar.sources.folder.policy import Policy
     from lookfar.sources.folder.walk import Walk
-    from lookfar.store.health.repair import Maker
-    from lookfar.store.shared.snapshot import StoredSnapshot
 
 _EDITS = "edits"
 """The folder of edit transactions beside the index; deleting the index does not remove it."""
@@ -406,7 +404,7 @@ class Files(Collection):
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """Return what is indexed; with ``check``, compare the disk with it."""
 
-        def find_stale(snapshot: StoredSnapshot) -> tuple[str, ...]:
+        def find_stale(snapshot: CollectionSnapshot) -> tuple[str, ...]:
             walked = self.walk()
             return freshness.differences(
                 walked, snapshot.known(), snapshot.left_out(), self.policy

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lookfar.index.keeper import Keeper, Pass
     from lookfar.index.strategies import Work
     from lookfar.model import Incomplete, IndexReport, Watching
+    from lookfar.ports import Store
     from lookfar.sources.confine import Root
-    from lookfar.store.opening import Store
 
 _DRAIN_SECONDS: Final = 5.0
 """Seconds that a query waits for the keeper to index what just changed."""

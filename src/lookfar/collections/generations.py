@@ -8,8 +8,7 @@ from lookfar.errors import InvalidArgument
 from lookfar.model import Counts, GenerationDiff, GenerationInfo, Pruned
 
 if TYPE_CHECKING:
-    from lookfar.store.catalogue.generations import Generation
-    from lookfar.store.opening import Store
+    from lookfar.ports import Generation, Store
 
 
 class Generations:

@@ -32,10 +32,8 @@ from lookfar.sources.folder.walk import Walk, examine_files, walk
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
-    from lookfar.ports import Embedder, Known
+    from lookfar.ports import Embedder, Known, Store, Writer
     from lookfar.sources.confine import Root
-    from lookfar.store.opening import Store
-    from lookfar.store.shared.write_session import WriteSession
 
 _BATCH_BYTES = 512_000
 _BATCH_FILES = 64
@@ -139,7 +137,7 @@ class Build:
                 developer=f"FILE_LIMIT_WARNING: {total} files, {len(known)} known",
             )
 
-    def _write(self, writer: WriteSession, changes: Changes, known: dict[str, Known]) -> None:
+    def _write(self, writer: Writer, changes: Changes, known: dict[str, Known]) -> None:
         for uri in changes.gone:
             writer.remove(uri)
         done_files = done_bytes = 0
@@ -157,7 +155,7 @@ class Build:
                 Progress(done_files, total.total_files, done_bytes, total.total_bytes)
             )
 
-    def _save_on_failure(self, writer: WriteSession, outcomes: Batches) -> Batches:
+    def _save_on_failure(self, writer: Writer, outcomes: Batches) -> Batches:
         """Pass outcomes on; if the model fails, save what it made for the next build."""
         try:
             yield from outcomes
@@ -166,7 +164,7 @@ class Build:
                 writer.checkpoint()
             raise
 
-    def _prepare(self, writer: WriteSession, changes: Changes) -> Batches:
+    def _prepare(self, writer: Writer, changes: Changes) -> Batches:
         recipe = Recipe(
             root=self._root,
             max_file_bytes=self._settings.sources.max_file_bytes,
@@ -192,7 +190,7 @@ class Build:
             pool.close()
 
     def _apply(
-        self, writer: WriteSession, request: Request, outcome: Outcome, known: dict[str, Known]
+        self, writer: Writer, request: Request, outcome: Outcome, known: dict[str, Known]
     ) -> None:
         before = known.get(outcome.uri)
         match outcome:
@@ -222,7 +220,7 @@ class Build:
 
     def _finish(
         self,
-        writer: WriteSession,
+        writer: Writer,
         changes: Changes,
         seen: Walk,
         known: dict[str, Known],

@@ -44,9 +44,7 @@ from lookfar.sources.secrets.screen import mask_diff
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
-    from lookfar.ports import Embedder, Known
-    from lookfar.store.opening import Store
-    from lookfar.store.shared.write_session import WriteSession
+    from lookfar.ports import Embedder, Known, Store, Writer
 
 _FEW_COMMITS = 500
 """Up to this many new commits, diffs are read in the same pass."""
@@ -131,7 +129,7 @@ class HistoryBuild:
 
     def _open_writer(
         self, rebuild: bool, wait_seconds: float, let_go: bool
-    ) -> AbstractContextManager[WriteSession]:
+    ) -> AbstractContextManager[Writer]:
         return self._store.writer(
             history_fingerprint(self._settings, self._embedder),
             self._embedder.dimensions if self._embedder else 1,
@@ -212,7 +210,7 @@ class HistoryBuild:
         self._tally["thin"] = len(without_diff) - len(thin)
         return _Plan(new, gone, thin, tips, len(known) - len(gone) - len(thin))
 
-    def _write(self, writer: WriteSession, plan: _Plan, diffs: bool) -> None:
+    def _write(self, writer: Writer, plan: _Plan, diffs: bool) -> None:
         for uri in plan.gone:
             writer.remove(uri)
         diff_lines = self._settings.git.diff_lines

@@ -21,17 +21,13 @@ from lookfar.index.inserted import analyse_inserted
 from lookfar.index.prepare import analyse_document
 from lookfar.index.progress import CheckpointTimer
 from lookfar.model import Chunk, Span
-from lookfar.ports import PATH_SEPARATOR
-from lookfar.store.catalogue.erasing import ChunkedDocument
+from lookfar.ports import PATH_SEPARATOR, ChunkedDocument
 from lookfar.store.catalogue.exports import digest
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.text.parse.formats import text_parser_for
 
 if TYPE_CHECKING:
-    from lookfar.ports import Streams, Version
-    from lookfar.store.opening import Store
-    from lookfar.store.shared.snapshot import StoredSnapshot
-    from lookfar.store.shared.write_session import WriteSession
+    from lookfar.ports import CollectionSnapshot, Store, Streams, Version, Writer
 
 DOCUMENTS: Final = "documents"
 """The folder of inserted documents; on a server, the prefix of their names."""
@@ -202,7 +198,7 @@ def _copy_collection(
     return Copied(name, len(uris), chunks, copied, content, generation)
 
 
-def _copy_document(writer: WriteSession, snapshot: StoredSnapshot, version: Version) -> None:
+def _copy_document(writer: Writer, snapshot: CollectionSnapshot, version: Version) -> None:
     lacking = writer.missing(version.embedded)
     names, entries = snapshot.streams(version.uri) or _analyse_again(snapshot, version)
     writer.put(
@@ -234,7 +230,7 @@ def _copy_differs(name: str, developer: str) -> IOFailed:
     )
 
 
-def _analyse_again(snapshot: StoredSnapshot, version: Version) -> Streams:
+def _analyse_again(snapshot: CollectionSnapshot, version: Version) -> Streams:
     """Analyse the stored text again, for a store that does not keep the terms."""
     text = snapshot.text(version.uri) or ""
     spans = [(row[4], row[5]) for row in version.chunks]

@@ -25,8 +25,7 @@ from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
 from lookfar.index.recipe import describe_format
 from lookfar.index.rederive import make_maker
 from lookfar.model import Fingerprint
-from lookfar.ports import ChunkRow, Streams, Version
-from lookfar.store.catalogue.erasing import ChunkedDocument
+from lookfar.ports import ChunkedDocument, ChunkRow, Streams, Version
 from lookfar.store.catalogue.migrations import FORMAT
 from lookfar.store.keywords.analyser import TERMS, analyse
 from lookfar.store.keywords.fields import FIELDS, NAMES, PAGE_FIELDS
@@ -35,12 +34,7 @@ from lookfar.text.chunk.sentences import VERSION, split_sentences
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
-    from lookfar.ports import Embedder
-    from lookfar.store.catalogue.erasing import StoredDocument
-    from lookfar.store.health.repair import Maker
-    from lookfar.store.health.salvage import Rescue
-    from lookfar.store.opening import Store
-    from lookfar.store.shared.write_session import WriteSession
+    from lookfar.ports import Embedder, Maker, Rescue, Store, StoredDocument, Writer
 
 
 _log = logging.getLogger(__name__)
@@ -280,7 +274,7 @@ class DocumentWriter:
             writer.activate(self._make_manifest(added=done))
         return rescue
 
-    def _carry_over(self, writer: WriteSession, on_progress: OnProgress | None = None) -> int:
+    def _carry_over(self, writer: Writer, on_progress: OnProgress | None = None) -> int:
         """Copy the documents of the serving epoch into a new one."""
         if not self._store.exists:
             return 0
@@ -290,7 +284,7 @@ class DocumentWriter:
 
     def _fill(
         self,
-        writer: WriteSession,
+        writer: Writer,
         documents: Iterable[StoredDocument],
         on_progress: OnProgress | None = None,
         *,
@@ -323,7 +317,7 @@ class DocumentWriter:
 
         return make_maker(self.fingerprint, prepare_stored, self._embedder, sources=False)
 
-    def _open_writer(self, *, rebuild: bool = False) -> AbstractContextManager[WriteSession]:
+    def _open_writer(self, *, rebuild: bool = False) -> AbstractContextManager[Writer]:
         return self._store.writer(
             self.fingerprint,
             self._embedder.dimensions if self._embedder else 1,
@@ -352,7 +346,7 @@ class DocumentWriter:
         sizes = self._settings.documents
         return prepare_document(document, sizes.chunk_chars, sizes.overlap_chars, self._name)
 
-    def _embed(self, prepared: Sequence[Prepared], writer: WriteSession | None = None) -> None:
+    def _embed(self, prepared: Sequence[Prepared], writer: Writer | None = None) -> None:
         started = time.perf_counter()
         # Without a writer embed everything: vectors that exist now may be erased before writing.
         count = embed(prepared, self._embedder, writer.missing if writer is not None else set)

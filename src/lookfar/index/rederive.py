@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from lookfar.index.prepare import Prepared, embed, prepare, token_counter
 from lookfar.index.recipe import epoch_fingerprint, sizes_from
 from lookfar.model import Fingerprint
-from lookfar.store.health.repair import Made, Maker
+from lookfar.ports import Made, Maker
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.model import Lane
-    from lookfar.ports import Embedder
-    from lookfar.store.catalogue.erasing import StoredDocument
+    from lookfar.ports import Embedder, StoredDocument
 
 _NO_FINGERPRINT = Fingerprint(0, 0, 0, 0)
 """Nothing that is derived from a file depends on its fingerprint."""

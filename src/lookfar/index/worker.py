@@ -34,14 +34,13 @@ from lookfar.errors import IOFailed, LookfarError, as_out_of_memory, out_of_memo
 from lookfar.index.prepare import Prepared, embed, prepare, token_counter
 from lookfar.index.reconcile import Request
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
-from lookfar.ports import Version
+from lookfar.ports import VectorSource, Version
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import NOT_TEXT, content_hash, is_binary, is_settled
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets
 from lookfar.store.catalogue import rows
 from lookfar.store.ground.database import connect, typed_errors
 from lookfar.store.ground.headroom import count_memory_kills
-from lookfar.store.vectors.reuse import Siblings
 from lookfar.text.chunk.headings import Sizes
 from lookfar.text.parse.formats import detect_format
 
@@ -82,7 +81,7 @@ class Recipe:
     embed: EmbedSettings
     catalogue: Path | None
     """Where a worker looks up existing vectors; ``None`` if it cannot."""
-    siblings: Siblings | None = None
+    siblings: VectorSource | None = None
     """Other indexes with vectors of the same model."""
     lane: Lane | None = None
     """The kind of all documents, where the whole collection is of one kind."""

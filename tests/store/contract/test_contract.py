@@ -21,8 +21,7 @@ from lookfar.errors import (
     NotIndexed,
 )
 from lookfar.model import Filters, Fingerprint
-from lookfar.ports import EVERYTHING, AllOf, LeftOut
-from lookfar.store.catalogue.erasing import ChunkedDocument
+from lookfar.ports import EVERYTHING, AllOf, ChunkedDocument, LeftOut
 from lookfar.store.catalogue.scope import resolve
 from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.keywords.fields import FIELDS, NAMES

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
 from hashlib import sha256
@@ -19,6 +19,7 @@ from zlib import crc32
 
 from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.model import Damage
+from lookfar.ports import OnStep
 from lookfar.store.catalogue import generations, rows, seals
 from lookfar.store.catalogue.erasing import UNSETTLED
 from lookfar.store.catalogue.journal import describe_journal_damage, is_commit_lost
@@ -62,9 +63,6 @@ FROM_DAMAGE = (
     ValueError,
 )
 """What reading a damaged row may raise: SQLite returns whatever the bytes happen to mean."""
-
-OnStep = Callable[[str], None]
-"""Called with the name of the part that is checked next."""
 
 
 def verify(

@@ -16,13 +16,13 @@ import psycopg
 
 from lookfar.errors import IndexBusy, IndexCorrupt
 from lookfar.model import Damage
+from lookfar.ports import Digest, MakeTerms, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.erasing import MakeTerms, StoredDocument, has_traces, stored_documents
+from lookfar.store.catalogue.erasing import has_traces, stored_documents
 from lookfar.store.ground import files as disk
 from lookfar.store.health.check import refuse_miscount
-from lookfar.store.health.salvage import Digest, Rescue
-from lookfar.store.health.verify import OnStep
+from lookfar.store.health.salvage import Rescue
 from lookfar.store.postgres import registry
 from lookfar.store.postgres.checks import verify
 from lookfar.store.postgres.rescue import ServerRescue
@@ -41,7 +41,7 @@ from lookfar.store.postgres.write_session import PostgresWriter, remove_purged_t
 from lookfar.store.shared.stored_generations import StoredGenerations
 
 if TYPE_CHECKING:
-    from lookfar.store.health.repair import Maker
+    from lookfar.ports import Maker
 
 _POLL: Final = 0.05
 _DATABASES: Final = "documents/"

@@ -130,9 +130,6 @@ class StoredSnapshot(KeywordQueries, ABC):
         """Return the fingerprint of the model that made the vectors; empty where unknown."""
         return catalog.read_model(self._connection)
 
-    def missing(self, contents: Iterable[bytes]) -> set[bytes]:
-        return catalog.find_unembedded(self._connection, contents)
-
     # -- documents -----------------------------------------------------------------
 
     def cached(self, name: str, make: Callable[[], T]) -> T:

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from lookfar.errors import InvalidArgument
 from lookfar.model import GenerationDiff
+from lookfar.ports import Generation
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue.diff import diff
-from lookfar.store.catalogue.generations import Generation
 from lookfar.store.ground.sql import Connection
 
 T = TypeVar("T")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from lookfar.model import Damage
+from lookfar.ports import OnStep
 from lookfar.store.catalogue import generations, journal
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.migrations import (
@@ -35,7 +36,7 @@ from lookfar.store.ground.database import (
 )
 from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import Watch
-from lookfar.store.health.verify import OnStep, verify, verify_unfinished
+from lookfar.store.health.verify import verify, verify_unfinished
 from lookfar.store.keywords.keyword_view import KeywordView
 from lookfar.store.keywords.signatures import (
     SIGNATURES,

@@ -16,15 +16,16 @@ from typing import Any, TypeVar
 from lookfar.common.folders import folder_bytes
 from lookfar.errors import IndexCorrupt, LookfarError, NotIndexed
 from lookfar.model import Damage
+from lookfar.ports import Digest, Maker, MakeTerms, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
-from lookfar.store.catalogue.erasing import MakeTerms, StoredDocument, has_traces, stored_documents
+from lookfar.store.catalogue.erasing import has_traces, stored_documents
 from lookfar.store.ground import files
 from lookfar.store.ground.database import CATALOGUE, connect, corrupt_error, typed_errors
 from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import refuse_damage
-from lookfar.store.health.repair import Maker, repair
-from lookfar.store.health.salvage import Digest, EpochRescue, Rescue
-from lookfar.store.health.verify import FROM_DAMAGE, OnStep
+from lookfar.store.health.repair import repair
+from lookfar.store.health.salvage import EpochRescue, Rescue
+from lookfar.store.health.verify import FROM_DAMAGE
 from lookfar.store.shared.stored_generations import StoredGenerations
 from lookfar.store.sqlite.builds import Builds, Recipe
 from lookfar.store.sqlite.epoch import Epoch
