@@ -13,18 +13,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from lookfar.collections.generations import Generations
 from lookfar.collections.passes import Passes
-from lookfar.errors import InvalidArgument, IOFailed, ModelUnavailable, how_many, wrong_dimensions
-from lookfar.model import Counts, Incomplete, Status
+from lookfar.errors import (
+    InvalidArgument,
+    IOFailed,
+    LookfarError,
+    ModelUnavailable,
+    how_many,
+    wrong_dimensions,
+)
+from lookfar.model import Counts, Document, Filters, Incomplete, IndexReport, Status, Watching
+from lookfar.ports import CollectionSnapshot, Embedder, Maker, Snapshot, Store
 
 if TYPE_CHECKING:
     from lookfar.collections.following import Following
     from lookfar.collections.healing import Healing
     from lookfar.collections.variants import Variants
     from lookfar.config import Settings
-    from lookfar.errors import LookfarError
     from lookfar.index.progress import OnProgress, Progress
-    from lookfar.model import Document, Filters, IndexReport, Watching
-    from lookfar.ports import CollectionSnapshot, Embedder, Maker, Snapshot, Store
     from lookfar.retrieve.ranking import Plan
 
 Kind = Literal["files", "commits", "memory", "documents"]

@@ -33,7 +33,7 @@ from lookfar.errors import (
     ModelUnavailable,
     RepositoryRefused,
 )
-from lookfar.model import CommitInfo, Document, Failure, Incomplete, IndexReport, Status
+from lookfar.model import CommitInfo, Document, Failure, Filters, Incomplete, IndexReport, Status
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.sources.git import history
 from lookfar.store.ground import files
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from lookfar.index.keeper import Keeper
     from lookfar.index.progress import OnProgress
     from lookfar.index.strategies import Work
-    from lookfar.model import Filters
     from lookfar.ports import Batch, CollectionSnapshot, Snapshot
     from lookfar.sources.git.repositories import Repository
 

@@ -40,7 +40,7 @@ from lookfar.errors import (
 )
 from lookfar.index import freshness
 from lookfar.index.recipe import epoch_fingerprint, policy_from, secrets_from
-from lookfar.model import Document, Incomplete, IndexReport, Lane, Status
+from lookfar.model import Document, Edit, Incomplete, IndexReport, Lane, Status
 from lookfar.retrieve.locate.address import SCHEME, parse_address
 from lookfar.retrieve.locate.target import parse_target
 from lookfar.sources.confine import Refused, Root
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from lookfar.index.keeper import Pass
     from lookfar.index.progress import OnProgress, Progress
     from lookfar.index.strategies import Work
-    from lookfar.model import Edit
     from lookfar.ports import CollectionSnapshot, Maker, Snapshot
     from lookfar.sources.folder.policy import Policy
     from lookfar.sources.folder.walk import Walk

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lookfar.errors import InvalidArgument
 from lookfar.model import Counts, GenerationDiff, GenerationInfo, Pruned
-
-if TYPE_CHECKING:
-    from lookfar.ports import Generation, Store
+from lookfar.ports import Generation, Store
 
 
 class Generations:

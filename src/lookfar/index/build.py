@@ -9,9 +9,9 @@ import os
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lookfar.config import EmbedSettings
+from lookfar.config import EmbedSettings, Settings
 from lookfar.embed.providers import WITHOUT_MODEL, in_workers
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
@@ -26,14 +26,10 @@ from lookfar.index.recipe import (
 from lookfar.index.reconcile import Changes, Request, compare
 from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPool
 from lookfar.model import Failure, Fingerprint, IndexReport, Lane, Skipped
-from lookfar.ports import LeftOut, Version
+from lookfar.ports import Embedder, Known, LeftOut, Store, Version, Writer
+from lookfar.sources.confine import Root
 from lookfar.sources.fingerprints import is_settled
 from lookfar.sources.folder.walk import Walk, examine_files, walk
-
-if TYPE_CHECKING:
-    from lookfar.config import Settings
-    from lookfar.ports import Embedder, Known, Store, Writer
-    from lookfar.sources.confine import Root
 
 _BATCH_BYTES = 512_000
 _BATCH_FILES = 64

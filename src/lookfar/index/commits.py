@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lookfar.config import Settings
 from lookfar.index.commit_document import RENDERING, prepare_commit
 from lookfar.index.prepare import batched, embed, token_counter
 from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
@@ -30,6 +31,7 @@ from lookfar.index.recipe import (
     sizes_from,
 )
 from lookfar.model import IndexReport
+from lookfar.ports import Embedder, Known, Store, Writer
 from lookfar.sources.git.history import (
     compute_stamp,
     find_present,
@@ -41,10 +43,6 @@ from lookfar.sources.git.history import (
 )
 from lookfar.sources.git.repositories import Repository
 from lookfar.sources.secrets.screen import mask_diff
-
-if TYPE_CHECKING:
-    from lookfar.config import Settings
-    from lookfar.ports import Embedder, Known, Store, Writer
 
 _FEW_COMMITS = 500
 """Up to this many new commits, diffs are read in the same pass."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lookfar.common.folders import list_folder
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
@@ -21,13 +21,18 @@ from lookfar.index.inserted import analyse_inserted
 from lookfar.index.prepare import analyse_document
 from lookfar.index.progress import CheckpointTimer
 from lookfar.model import Chunk, Span
-from lookfar.ports import PATH_SEPARATOR, ChunkedDocument
+from lookfar.ports import (
+    PATH_SEPARATOR,
+    ChunkedDocument,
+    CollectionSnapshot,
+    Store,
+    Streams,
+    Version,
+    Writer,
+)
 from lookfar.store.catalogue.exports import digest
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.text.parse.formats import text_parser_for
-
-if TYPE_CHECKING:
-    from lookfar.ports import CollectionSnapshot, Store, Streams, Version, Writer
 
 DOCUMENTS: Final = "documents"
 """The folder of inserted documents; on a server, the prefix of their names."""

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zlib import compress
 
 from lookfar.common.lines import Lines
+from lookfar.config import Settings
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.errors import IndexCorrupt
 from lookfar.index.prepare import FASTEST, Prepared, batched, embed
@@ -25,17 +26,23 @@ from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
 from lookfar.index.recipe import describe_format
 from lookfar.index.rederive import make_maker
 from lookfar.model import Fingerprint
-from lookfar.ports import ChunkedDocument, ChunkRow, Streams, Version
+from lookfar.ports import (
+    ChunkedDocument,
+    ChunkRow,
+    Embedder,
+    Maker,
+    Rescue,
+    Store,
+    StoredDocument,
+    Streams,
+    Version,
+    Writer,
+)
 from lookfar.store.catalogue.migrations import FORMAT
 from lookfar.store.keywords.analyser import TERMS, analyse
 from lookfar.store.keywords.fields import FIELDS, NAMES, PAGE_FIELDS
 from lookfar.text.chunk.identity import content_name
 from lookfar.text.chunk.sentences import VERSION, split_sentences
-
-if TYPE_CHECKING:
-    from lookfar.config import Settings
-    from lookfar.ports import Embedder, Maker, Rescue, Store, StoredDocument, Writer
-
 
 _log = logging.getLogger(__name__)
 

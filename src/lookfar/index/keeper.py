@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Condition, Lock, Thread, current_thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lookfar.errors import LookfarError, as_out_of_memory
 from lookfar.index.strategies import (
@@ -24,9 +24,7 @@ from lookfar.index.strategies import (
     documents_among,
 )
 from lookfar.model import Watching
-
-if TYPE_CHECKING:
-    from lookfar.ports import Watcher
+from lookfar.ports import Watcher
 
 _TEND_HEALTHY: Final = 5.0
 _TEND_UNHEALTHY: Final = 0.5

@@ -6,17 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
+from lookfar.config import Settings
 from lookfar.index.prepare import Prepared, embed, prepare, token_counter
 from lookfar.index.recipe import epoch_fingerprint, sizes_from
-from lookfar.model import Fingerprint
-from lookfar.ports import Made, Maker
-
-if TYPE_CHECKING:
-    from lookfar.config import Settings
-    from lookfar.model import Lane
-    from lookfar.ports import Embedder, StoredDocument
+from lookfar.model import Fingerprint, Lane
+from lookfar.ports import Embedder, Made, Maker, StoredDocument
 
 _NO_FINGERPRINT = Fingerprint(0, 0, 0, 0)
 """Nothing that is derived from a file depends on its fingerprint."""

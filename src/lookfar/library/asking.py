@@ -17,13 +17,12 @@ from lookfar.errors import (
     LookfarError,
     NotFound,
 )
-from lookfar.library.members import is_history
+from lookfar.library.members import Members, is_history
 from lookfar.model import Filters, Incomplete
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.index.progress import OnProgress
-    from lookfar.library.members import Members
     from lookfar.ports import Reranker
     from lookfar.retrieve.ranking import Plan, Source
 

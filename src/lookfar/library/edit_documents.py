@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from lookfar.collections import folder_edits
 from lookfar.errors import InvalidArgument, NotFound
-from lookfar.library.members import USER_MEMORIES
+from lookfar.library.members import USER_MEMORIES, Members
 from lookfar.library.reading import resolve
 from lookfar.model import Edit, EditResult, UndoStep, Validation
 from lookfar.retrieve.locate.address import SCHEME, parse_address
@@ -18,7 +18,6 @@ from lookfar.retrieve.neighbours.mentions import ABOUT
 if TYPE_CHECKING:
     from lookfar.edit.memories import MemoryFolder
     from lookfar.edit.memory_file import Memory
-    from lookfar.library.members import Members
 
 
 def edit(

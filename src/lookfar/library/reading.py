@@ -12,7 +12,7 @@ from lookfar.collections.passes import PATIENCE
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound, RepositoryRefused
 from lookfar.library.asking import MISSING_REASON, explain_skipped, name_collection
-from lookfar.library.members import is_history, is_memories
+from lookfar.library.members import Members, is_history, is_memories
 from lookfar.model import (
     CommitInfo,
     Filters,
@@ -30,7 +30,6 @@ from lookfar.retrieve.locate.target import parse_target
 if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
     from lookfar.index.progress import OnProgress
-    from lookfar.library.members import Members
 
 _HASH: Final = re.compile(r"[0-9a-f]{7,64}(?=[#:]|$)")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,18 +17,25 @@ from lookfar.library.asking import (
     retry_healed,
     select_collections,
 )
-from lookfar.library.members import is_memories
-from lookfar.model import Answer, Filters, Hit, Incomplete, Listed, Listing, Matches
+from lookfar.library.members import Members, is_memories
+from lookfar.model import (
+    Answer,
+    Case,
+    Filters,
+    Hit,
+    Incomplete,
+    Listed,
+    Listing,
+    Matches,
+    Mode,
+    WhyNot,
+)
 from lookfar.retrieve.question.intent import asks_for_history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lookfar.collections.collection import Collection
     from lookfar.config import SearchSettings
     from lookfar.index.progress import OnProgress
-    from lookfar.library.members import Members
-    from lookfar.model import Case, Mode, WhyNot
     from lookfar.retrieve.fixed_shares import SearchFunction
     from lookfar.retrieve.grep.matching_lines import GrepResult
     from lookfar.retrieve.ranking import Plan, Source

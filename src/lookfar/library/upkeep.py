@@ -7,14 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lookfar.errors import RootNotFound
-from lookfar.library.members import USER_MEMORIES
+from lookfar.library.members import USER_MEMORIES, Members
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.collections.commits import Commits
     from lookfar.collections.file_collection import Files
     from lookfar.index.progress import OnProgress
-    from lookfar.library.members import Members
     from lookfar.model import Status, Verified
 
 

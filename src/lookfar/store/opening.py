@@ -6,15 +6,11 @@ Opening connects to nothing; an unreachable server raises when it is first used.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lookfar.common.folders import list_folder
+from lookfar.config import Settings
+from lookfar.ports import Store
 from lookfar.store.sqlite.store import CollectionStore
-
-if TYPE_CHECKING:
-    from lookfar.config import Settings
-    from lookfar.ports import Store
-
 
 KIND_OF_DATABASES = "documents"
 """The kind of collection whose store is the only copy of its documents."""

@@ -9,15 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from lookfar.model import Fingerprint
-from lookfar.ports import Version
+from lookfar.ports import ChunkRow, Place, Version
 from lookfar.store.catalogue import rows as catalog
-
-if TYPE_CHECKING:
-    from lookfar.ports import ChunkRow, Place
-    from lookfar.store.ground.sql import Connection
+from lookfar.store.ground.sql import Connection
 
 Vectors = Callable[[Sequence["Place"]], Sequence[bytes]]
 """Returns the float16 vector of each place."""

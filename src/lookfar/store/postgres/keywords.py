@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from lookfar.ports import Statistics, Terms
+from lookfar.ports import KeywordHits, Statistics, Terms
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NAMES, PAGE_FIELDS, weigh_terms
 from lookfar.store.postgres import postings
@@ -26,7 +26,6 @@ from lookfar.store.postgres.postings import NONE, Postings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lookfar.ports import KeywordHits
     from lookfar.store.postgres.server import ServerConnection
 
 _NUMBERS: Final = {field: at for at, field in enumerate((*FIELDS, *PAGE_FIELDS))}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lookfar.model import VectorPass
+from lookfar.model import Filters, VectorPass
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.keywords.fields import NAMES
@@ -23,7 +23,6 @@ from lookfar.store.shared.snapshot import StoredSnapshot
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lookfar.model import Filters
     from lookfar.ports import Need, Place, Streams
 
 

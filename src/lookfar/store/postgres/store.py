@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
 
 from lookfar.errors import IndexBusy, IndexCorrupt
 from lookfar.model import Damage
-from lookfar.ports import Digest, MakeTerms, OnStep, StoredDocument
+from lookfar.ports import Digest, Maker, MakeTerms, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import has_traces, stored_documents
@@ -39,9 +39,6 @@ from lookfar.store.postgres.snapshot import PostgresEpoch, PostgresSnapshot
 from lookfar.store.postgres.tuning import tune
 from lookfar.store.postgres.write_session import PostgresWriter, remove_purged_terms, remove_traces
 from lookfar.store.shared.stored_generations import StoredGenerations
-
-if TYPE_CHECKING:
-    from lookfar.ports import Maker
 
 _POLL: Final = 0.05
 _DATABASES: Final = "documents/"

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psycopg
 
+from lookfar.ports import Version
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import TRACES, UNSETTLED
 from lookfar.store.postgres.keywords import KeywordWriter
 from lookfar.store.postgres.server import Halfvec, ServerConnection, select_in_transaction
 from lookfar.store.shared.write_session import WriteSession
-
-if TYPE_CHECKING:
-    from lookfar.ports import Version
 
 _ERASED: Final = -2
 """The checksum of an erased vector."""
