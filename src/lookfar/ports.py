@@ -742,7 +742,9 @@ class Store(Protocol):
 
     def prune(self, keep: int, *, wait_seconds: float = 0.0) -> tuple[int, int]: ...
 
-    def verify(self, on_step: OnStep | None = None) -> list[Damage]: ...
+    def verify(self, on_step: OnStep | None = None) -> list[Damage]:
+        """Return everything stored that differs from what was written."""
+        ...
 
     def mend_beside(self, about: Mapping[str, Any], wait_seconds: float = 0.0) -> None: ...
 
@@ -761,7 +763,9 @@ class Store(Protocol):
     ) -> AbstractContextManager[tuple[Writer, Rescue]]: ...
 
     @property
-    def kept_aside(self) -> list[str]: ...
+    def kept_aside(self) -> list[str]:
+        """Where the damaged indexes are that were taken out of service."""
+        ...
 
     def set_aside(self, why: str, wait_seconds: float = 0.0) -> None: ...
 
@@ -777,13 +781,24 @@ class Store(Protocol):
         wait_seconds: float = 0.0,
     ) -> int: ...
 
-    def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None: ...
+    def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None:
+        """Remove the traces that an interrupted erasure left, if any."""
+        ...
 
-    def written(self) -> Iterator[StoredDocument]: ...
+    def written(self) -> Iterator[StoredDocument]:
+        """Yield every live document straight from the catalogue.
 
-    def refuse_busy(self) -> None: ...
+        Raises ``IndexCorrupt`` where a document differs from its hash, or one is missing.
+        """
+        ...
 
-    def damage(self) -> str: ...
+    def refuse_busy(self) -> None:
+        """Raise ``IndexBusy`` if another process is writing at this moment."""
+        ...
+
+    def damage(self) -> str:
+        """Return the damage that was last found; empty if there never was any."""
+        ...
 
     def writer(
         self,
@@ -796,7 +811,13 @@ class Store(Protocol):
         rebuild: bool = False,
         wait_seconds: float = 0.0,
         let_go: bool = True,
-    ) -> AbstractContextManager[Writer]: ...
+    ) -> AbstractContextManager[Writer]:
+        """Open a write session on the serving index if it has ``fingerprint``, else on a new one.
+
+        A new one continues an interrupted build with the same fingerprint, unless ``rebuild``.
+        Without ``let_go`` a collection that a rollback holds is refused: ``IndexHeld``.
+        """
+        ...
 
     def about(self) -> dict[str, Any]: ...
 
@@ -820,7 +841,9 @@ class Keywords(Protocol):
         weights: Mapping[str, float],
         limit: int,
         documents: Sequence[int] | None = None,
-    ) -> KeywordHits: ...
+    ) -> KeywordHits:
+        """Return the best chunks by key, best first; only chunks of ``documents`` if given."""
+        ...
 
     def best_of_each(
         self,
@@ -828,7 +851,9 @@ class Keywords(Protocol):
         weights: Mapping[str, float],
         documents: Sequence[int],
         admits: Callable[[int], bool] | None = None,
-    ) -> KeywordHits: ...
+    ) -> KeywordHits:
+        """Return the best admitted chunk of each document that has one among the best overall."""
+        ...
 
     def search_pages(
         self,
@@ -836,13 +861,17 @@ class Keywords(Protocol):
         weights: Mapping[str, float],
         limit: int,
         documents: Sequence[int] | None = None,
-    ) -> KeywordHits: ...
+    ) -> KeywordHits:
+        """Return the documents whose whole text matches best."""
+        ...
 
-    def knows(self, term: str) -> bool: ...
+    def knows(self, term: str) -> bool:
+        """Return whether any document has this term in its text, names or tags."""
+        ...
 
-    def holding(
-        self, terms: Sequence[str], apart: int = 0, most: int | None = None
-    ) -> list[int]: ...
+    def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
+        """Return at most ``most`` chunks with these terms in order, ``apart`` others between them."""
+        ...
 
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]

@@ -116,7 +116,6 @@ class Collection(ABC):
 
     @property
     def indexed(self) -> bool:
-        """Whether there is a finished index to search."""
         return self.store.exists
 
     @property
@@ -131,12 +130,10 @@ class Collection(ABC):
 
     @property
     def index_dir(self) -> Path:
-        """The folder that contains the index."""
         return self.store.folder
 
     @property
     def held(self) -> int | None:
-        """The generation that a roll-back holds the index at; indexing releases it."""
         return self.generations.held
 
     @property

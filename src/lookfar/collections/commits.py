@@ -53,8 +53,6 @@ MIN_HASH_LENGTH = 7
 
 
 class Commits(Collection):
-    """The commits of one repository and their index. May be shared by threads."""
-
     kind = "commits"
 
     def __init__(
@@ -127,7 +125,6 @@ class Commits(Collection):
 
     @property
     def source_path(self) -> str:
-        """The top folder of the repository."""
         return self.repository.top
 
     def _fingerprint(self) -> str:
@@ -288,12 +285,10 @@ class Commits(Collection):
         return self.healing.run(look), notes
 
     def describe(self, uri: str) -> CommitInfo:
-        """Return author, time and title of a commit."""
         with self.store.snapshot() as snapshot:
             return _describe_commit(self.name, snapshot, uri)
 
     def path_in_repository(self, file: str) -> str:
-        """Return the path of a file in the repository; empty if it is outside."""
         try:
             return Path(file).relative_to(self.repository.top).as_posix()
         except ValueError:
@@ -314,12 +309,9 @@ class Commits(Collection):
         return {**row["commit"], "title": row["title"], "parts": parts, "files": files}
 
     def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
-        """Return a commit as it is stored."""
         return stored_document(snapshot, uri), True
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
-        """Return what is indexed; with ``check``, name the branches that moved since."""
-
         def find_stale(snapshot: CollectionSnapshot) -> tuple[str, ...]:
             seen = frozenset(snapshot.manifest().get("tips", ()))
             refs = history.list_refs(self.repository, self.settings.git.branches)
@@ -336,7 +328,6 @@ class Commits(Collection):
         return replace(status, failures=(failure, *status.failures))
 
     def refusal(self) -> RepositoryRefused | None:
-        """Return why the repository is not read; None if it is."""
         return history.find_refusal(self.repository)
 
     # -- following the branches --------------------------------------------------
@@ -355,7 +346,6 @@ class Commits(Collection):
         return Keeper(_NoWatcher(), dirty, self._catch_up, strategy="git", head=head)
 
     def unwatch(self) -> None:
-        """Stop following, after the running pass."""
         self.following.stop()
 
     def _catch_up(self, _: Work) -> IndexReport:

@@ -69,8 +69,6 @@ _PASS_PATIENCE = 3.0
 
 
 class Files(Collection):
-    """The files below one root and their index. May be shared by threads."""
-
     kind: ClassVar[Kind] = "files"
 
     def __init__(
@@ -109,12 +107,10 @@ class Files(Collection):
 
     @property
     def source_path(self) -> str:
-        """The path of the root."""
         return self.root.path
 
     @property
     def policy(self) -> Policy:
-        """Which files the settings admit."""
         return policy_from(self.settings, self.root.path)
 
     def settle(self) -> None:
@@ -279,7 +275,6 @@ class Files(Collection):
         return report
 
     def make_maker(self) -> Maker:
-        """Return how keywords and vectors are made from stored texts."""
         from lookfar.index.rederive import file_maker
 
         return file_maker(self.settings, self.embedder, self._lane)
@@ -401,8 +396,6 @@ class Files(Collection):
         return text_parser_for(uri)(uri, text), same
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
-        """Return what is indexed; with ``check``, compare the disk with it."""
-
         def find_stale(snapshot: CollectionSnapshot) -> tuple[str, ...]:
             walked = self.walk()
             return freshness.differences(
@@ -415,7 +408,6 @@ class Files(Collection):
         return replace(state, receipts=self.receipts.total())
 
     def walk(self) -> Walk:
-        """Walk over the files that the policy admits."""
         from lookfar.sources.folder.walk import walk
 
         self.last_walk = walk(self.root, self.policy, before=self.last_walk)
@@ -471,7 +463,6 @@ class Files(Collection):
 
     @property
     def watch_wanted(self) -> bool | None:
-        """Whether the caller asked to follow the folder, or not to; None if it did not say."""
         return self.following.wanted
 
     def watch(
@@ -488,7 +479,6 @@ class Files(Collection):
             self.following.watch(strategy, debounce_ms, on_pass)
 
     def unwatch(self) -> None:
-        """Stop following, after the running pass."""
         self.following.stop()
 
     def forget_unwatch(self) -> None:
@@ -523,7 +513,6 @@ def to_uri(path: str) -> str:
 
 
 def _resolve_edit_target(root: Root, edit: Edit) -> Target:
-    """Parse the target of an edit."""
     target, whole_document = edit.target, edit.op in ("create", "fix")
     if target.startswith(SCHEME):
         _, wanted = parse_address(target)

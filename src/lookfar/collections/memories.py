@@ -30,8 +30,6 @@ _MOST_CHECKED = 1_000
 
 
 class Memories(Files):
-    """The memories of one project or user. May be shared by threads."""
-
     kind = "memory"
 
     def __init__(
@@ -52,7 +50,6 @@ class Memories(Files):
 
     @property
     def recent(self) -> tuple[float, float]:
-        """For how many days a memory counts as recent, and by what factor that weighs."""
         return self.settings.memory.recent_days, self.settings.memory.recent_factor
 
     def refresh(self) -> None:

@@ -111,7 +111,6 @@ def titles(collection: Collection, prefix: str = "") -> list[tuple[str, str]]:
 
 
 def contains(collection: Collection, target: str) -> bool:
-    """Return whether a target names a document of this collection."""
     _refuse_lone_surrogates(target)
 
     def look() -> bool:
@@ -189,8 +188,6 @@ def read_page(
 def list_pages(
     collection: Collection, on_progress: OnProgress | None = None
 ) -> tuple[list[PageInfo], list[Incomplete]]:
-    """Return every document that has text, by URI, and notes on what may be missing."""
-
     def look() -> tuple[list[PageInfo], list[Incomplete]]:
         notes = collection.freshen(on_progress)
         with collection.store.snapshot() as snapshot:
@@ -266,7 +263,6 @@ def draw_graph(
     community: int | None = None,
     name: str = "",
 ) -> LinkGraph:
-    """Return the best linked documents, those around one, or those of a community."""
     _refuse_lone_surrogates(around)
 
     def look() -> LinkGraph:

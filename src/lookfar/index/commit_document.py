@@ -69,7 +69,6 @@ class Rendered:
 
 
 def render(commit: Commit) -> Rendered:
-    """Write a commit as one text."""
     title = _clean(commit.title)[:_TITLE_SHOWN]
     message = _clean(f"{commit.title}\n\n{commit.body}" if commit.body else commit.title).strip()
     head = f"{message or '(no message)'}\n\n"

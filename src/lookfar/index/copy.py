@@ -41,8 +41,6 @@ _SCHEMES: Final = ("postgresql://", "postgres://")
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The result of copying one collection."""
-
     collection: str
     documents: int
     chunks: int
@@ -56,8 +54,6 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A collection that was not copied."""
-
     collection: str
     why: str
 
@@ -78,7 +74,6 @@ class IndexLocation:
         return self.place.startswith(_SCHEMES)
 
     def names(self) -> list[str]:
-        """List the serving collections."""
         if self.on_server:
             from lookfar.store.postgres.server import server_at
 
@@ -131,7 +126,6 @@ def copy(
     on_copied: OnCopied | None = None,
     wait_seconds: float = 0.0,
 ) -> Iterator[Copied | Skipped]:
-    """Copy collections one by one."""
     if source.place == target.place:
         raise InvalidArgument(
             "Source and target are the same.", hint="Choose two different places."

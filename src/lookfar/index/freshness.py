@@ -52,12 +52,10 @@ class Freshness:
     walk: Walk
 
     def notes(self) -> list[Incomplete]:
-        """Return the notes for the answer."""
         return stale_notes(self.stale)
 
 
 def stale_notes(uris: Sequence[str]) -> list[Incomplete]:
-    """Return a note that names the stale files."""
     if not uris:
         return []
     detail = f"{how_many(len(uris), 'file')} changed since the last indexing"

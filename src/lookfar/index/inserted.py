@@ -169,8 +169,6 @@ def _make_title(document: Inserted) -> str:
 
 
 class DocumentWriter:
-    """Write the documents of one database."""
-
     def __init__(
         self,
         store: Store,
@@ -342,7 +340,6 @@ class DocumentWriter:
         return {"root": str(self._store.folder), "collection": self._collection}
 
     def _read_hashes(self, documents: Sequence[Inserted]) -> dict[str, bytes]:
-        """Return the stored hash of each of the documents that exists."""
         if not self._store.exists:
             return {}
         with self._store.snapshot() as snapshot:

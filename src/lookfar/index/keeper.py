@@ -123,7 +123,6 @@ class Keeper:
         return self._strategy
 
     def state(self) -> Watching:
-        """Return the state of the keeper and its watcher."""
         with self._handover:
             queued = self._dirty.names() | self._watcher.peek().uris
             everything = self._dirty.everything or self._watcher.peek().everything

@@ -178,7 +178,6 @@ def embed(
 
 
 def batched(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:
-    """Split items into lists of at most ``size``."""
     rest = iter(items)
     while batch := list(islice(rest, size)):
         yield batch

@@ -39,7 +39,7 @@ def make_maker(
     *,
     sources: bool,
 ) -> Maker:
-    """Return a maker for documents of any kind, given how one is prepared."""
+    """Return a maker for documents that ``prepare_stored`` prepares from their stored text."""
 
     def make(stored: StoredDocument) -> Made | None:
         prepared = prepare_stored(stored)

@@ -51,7 +51,7 @@ _NO_HEAD: Final = "none"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a pass has to compare."""
+    """The names that one pass compares with the disk."""
 
     only: frozenset[str] | None
     """URIs, and folders that end in ``/``; None for everything."""
@@ -159,7 +159,6 @@ class Dirty:
     # -- persistence -----------------------------------------------------------
 
     def save(self) -> None:
-        """Save the set."""
         state = {
             "format": _FORMAT,
             "head": self.head,

@@ -190,8 +190,6 @@ class WorkerPool:
 
 
 class _Child:
-    """One worker process and its pipes."""
-
     def __init__(self, recipe: Recipe, kills: Callable[[], int]) -> None:
         self._recipe = recipe
         self._kills = kills

@@ -52,7 +52,6 @@ class Scope:
 
 
 def select_collections(members: Members, scope: Scope) -> Mapping[str, Collection]:
-    """Return the collections that a query is for, by name."""
     if isinstance(scope.collections, str):
         raise InvalidArgument("collections is a str.", hint="Pass a tuple of names.")
     if scope.collections:

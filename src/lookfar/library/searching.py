@@ -60,14 +60,12 @@ class Question:
     """Replaces the way from candidates to cited hits."""
 
     def settings(self, members: Members) -> SearchSettings:
-        """Return the search settings for this question."""
         return self.tuned or members.settings.search
 
 
 def search(
     members: Members, question: Question, scope: Scope, on_progress: OnProgress | None
 ) -> Answer:
-    """Return the best cited passages for a question."""
     started = time.perf_counter()
     if scope.filters and not str(question.text).strip() and not question.hypothesis:
         return _list_instead(members, question, scope, on_progress, started)
@@ -201,7 +199,6 @@ def _list_instead(
 def list_documents(
     members: Members, scope: Scope, limit: int, offset: int, on_progress: OnProgress | None
 ) -> Listing:
-    """Return the documents that the filters admit, by collection and URI."""
     from lookfar.retrieve.retrievers.listing import list_admitted
 
     if type(offset) is not int or offset < 0:
@@ -252,7 +249,6 @@ def grep(
     offset: int,
     on_progress: OnProgress | None,
 ) -> Matches:
-    """Return every line that contains a text or matches an expression."""
     from lookfar.retrieve.grep.matcher import make_matcher
     from lookfar.retrieve.grep.matching_lines import grep, make_limits
     from lookfar.retrieve.question.plan import make_line_plan

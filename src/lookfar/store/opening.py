@@ -17,7 +17,8 @@ KIND_OF_DATABASES = "documents"
 
 
 def stored_names(folder: Path, settings: Settings, kind: str) -> list[str]:
-    """Return the names of the collections of a ``kind``, in ``folder`` or on the server."""
+    """Return the names of the collections of this kind that exist, on this machine or on the
+    server."""
     chosen = settings.store
     if not chosen.url:
         # This includes a database whose pointer is lost: its documents are not.

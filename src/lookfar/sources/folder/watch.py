@@ -333,7 +333,6 @@ class FolderWatcher:
             self._wake()
 
     def _wants(self, path: str) -> bool:
-        """Whether a folder should be watched."""
         uri = self._uri(path)
         if self._is_apart(path):
             return False

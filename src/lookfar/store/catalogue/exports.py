@@ -22,7 +22,7 @@ Vectors = Callable[[Sequence["Place"]], Sequence[bytes]]
 def read_version(
     connection: Connection, generation: int, uri: str, vectors: Vectors
 ) -> Version | None:
-    """Return a live document, or ``None``."""
+    """Return a live document with all its rows, except the keyword terms; None if there is none."""
     row = connection.execute(
         "SELECT d.id, d.lane, d.language, d.title, d.body, d.raw_sha, d.text_sha, d.metadata,"
         " d.warnings, d.size, d.mtime_ns, d.ctime_ns, d.inode, d.settled, t.body"

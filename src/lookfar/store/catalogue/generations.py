@@ -165,7 +165,7 @@ def _update_content(
 
 
 def manifest(connection: Connection, number: int) -> Mapping[str, Any]:
-    """Return the manifest of one generation; empty if it is not kept."""
+    """Return the manifest of one generation; empty if that generation is not kept."""
     return next((generation.manifest for generation in list_generations(connection, number)), {})
 
 

@@ -158,7 +158,6 @@ def _repair_vectors(connection: sqlite3.Connection, vectors: VectorFile, maker: 
 
 
 def _read_contents(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, bytes]:
-    """Return the content hash of each row."""
     return {
         row: content
         for batch in catalog.batches(rows)

@@ -74,7 +74,6 @@ class EpochRescue(Rescue):
                 self.expected = self.expected or documents
 
     def documents(self) -> Iterator[StoredDocument]:
-        """Yield the newest intact copy of each document."""
         seen: set[str] = set()
         named: set[str] = set()
         for folder in self._folders:

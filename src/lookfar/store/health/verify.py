@@ -227,12 +227,11 @@ def check_pointer(connection: Connection) -> Iterator[Damage]:
 
 
 def check_texts(connection: Connection) -> Iterator[Damage]:
-    """Compare each text with its hash, and each chunk's span of it with the chunk's hash."""
     return (damage for _, damage in find_text_damage(connection))
 
 
 def find_text_damage(connection: Connection) -> Iterator[tuple[int, Damage]]:
-    """Yield the same with the number of each damaged version."""
+    """Yield each version with a damaged text, or with a chunk that does not fit its text."""
     documents = connection.execute("SELECT id, uri, text_sha FROM documents ORDER BY id").fetchall()
     for identifier, uri, text_sha in documents:
         try:
@@ -293,7 +292,6 @@ def find_wrong_rows(vectors: VectorFile, connection: sqlite3.Connection) -> list
 def find_keyword_damage(
     folder: Path, view: KeywordView, connection: sqlite3.Connection
 ) -> list[Damage]:
-    """Return the damage in the keyword index of a catalogue."""
     return list(_check_keywords(folder, view, connection))
 
 

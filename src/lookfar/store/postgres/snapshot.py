@@ -58,7 +58,7 @@ class PostgresSnapshot(StoredSnapshot):
         self._epoch = epoch
 
     def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:  # noqa: ARG002
-        """Return all of them: the server stores no signatures."""
+        """Return every admitted document: the server stores no signatures to rule any out."""
         return self._every_document() if admitted is None else admitted
 
     def streams(self, uri: str) -> Streams | None:

@@ -48,8 +48,6 @@ T = TypeVar("T")
 
 
 class PostgresStore(StoredGenerations):
-    """The store of one collection on a server."""
-
     def __init__(self, server: Server, name: str, folder: Path) -> None:
         """``folder`` is for what belongs to this machine alone; it need not exist."""
         self.folder = folder
@@ -64,7 +62,6 @@ class PostgresStore(StoredGenerations):
 
     @property
     def place(self) -> str:
-        """Where the index is, for people."""
         return f"{self._server.url}#{self.name}"
 
     @property
@@ -78,7 +75,6 @@ class PostgresStore(StoredGenerations):
 
     @property
     def exists(self) -> bool:
-        """Whether there is a finished index to read."""
         with self._server.reading(self.name, str(self.folder)) as (_, serving):
             return serving is not None
 
@@ -108,17 +104,12 @@ class PostgresStore(StoredGenerations):
             yield PostgresSnapshot(epoch, connection, wanted)
 
     def verify(self, on_step: OnStep | None = None) -> list[Damage]:
-        """Return everything stored that differs from what was written."""
         try:
             return self._read(lambda connection: verify(connection, on_step))
         except IndexCorrupt as error:
             return [Damage("index", error.developer)]
 
     def written(self) -> Iterator[StoredDocument]:
-        """Yield every live document straight from the catalogue.
-
-        Raises ``IndexCorrupt`` where a document differs from its hash, or one is missing.
-        """
         with self._reading() as (connection, _):
             refuse_miscount(connection)
             yield from stored_documents(connection)
@@ -183,7 +174,6 @@ class PostgresStore(StoredGenerations):
 
     @contextmanager
     def _changing(self, wait_seconds: float) -> Iterator[ServerConnection]:
-        """Open a transaction on what serves, for the holder of the writer lock."""
         with (
             self._serving_locked(wait_seconds) as (connection, serving),
             connection.raw.transaction(),
@@ -193,7 +183,6 @@ class PostgresStore(StoredGenerations):
             remove_purged_terms(connection)
 
     def refuse_busy(self) -> None:
-        """Raise ``IndexBusy`` if another process is writing at this moment."""
         with self._locked():
             pass
 
@@ -210,11 +199,6 @@ class PostgresStore(StoredGenerations):
         wait_seconds: float = 0.0,
         let_go: bool = True,
     ) -> Iterator[PostgresWriter]:
-        """Open a session on what serves if it has ``fingerprint``, otherwise on a new number.
-
-        A new one continues an interrupted build with the same fingerprint, unless ``rebuild``.
-        Without ``let_go`` a collection that a rollback holds is refused: ``IndexHeld``.
-        """
         with self._locked(wait_seconds) as connection:
             serving = self._find_serving(connection)
             if serving is not None and not let_go:
@@ -309,7 +293,6 @@ class PostgresStore(StoredGenerations):
         return chunks
 
     def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None:
-        """Remove the traces that an interrupted erasure left, if any."""
         del make_terms
         with self._server.reading(self.name, str(self.folder)) as (reader, serving):
             if serving is None or not has_traces(reader):
@@ -333,13 +316,11 @@ class PostgresStore(StoredGenerations):
     # -- damage --------------------------------------------------------------------
 
     def damage(self) -> str:
-        """Return the damage that was last found; empty if there never was any."""
         with self._server.reading(self.name, str(self.folder)) as (connection, _):
             return registry.last_damage(connection, self.name)
 
     @property
     def kept_aside(self) -> list[str]:
-        """The damaged collections that were taken out of service."""
         with self._server.reading(self.name, str(self.folder)) as (connection, _):
             return [
                 f"{self._server.url}#{registry.DAMAGED}{self.name}, {number}"

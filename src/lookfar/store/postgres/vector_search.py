@@ -66,7 +66,6 @@ def _by_score(hit: tuple[int, float]) -> tuple[float, int]:
 def stored_vectors(
     connection: ServerConnection, rows: Sequence[int]
 ) -> dict[int | None, NDArray[np.float32]]:
-    """Return the stored vectors by row."""
     if not rows:
         return {}
     rows_sent = connection.ask(
@@ -87,7 +86,6 @@ def index_name(collection: int) -> str:
 
 
 def list_indexes(connection: ServerConnection) -> set[str]:
-    """Return the names of the vector indexes that are ready to use."""
     rows: Any = connection.ask(
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
         " WHERE i.indrelid = 'lookfar.embeddings'::regclass AND i.indisvalid"

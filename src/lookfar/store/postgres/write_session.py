@@ -154,7 +154,7 @@ def remove_purged_terms(connection: ServerConnection) -> None:
 
 
 def _record_commit(connection: ServerConnection) -> None:
-    """Count the commit, so that readers notice that their cached terms are of another one."""
+    """Count this commit, so that readers drop the terms they cached from an earlier one."""
     catalog.record_keywords(connection, catalog.keywords_stamp(connection) + 1)
 
 

@@ -14,8 +14,6 @@ from lookfar.store.shared.scopes import ScopeResolver
 
 
 class KeywordQueries:
-    """The keyword queries of one snapshot."""
-
     def __init__(
         self,
         connection: Connection,
@@ -54,7 +52,6 @@ class KeywordQueries:
         documents: Sequence[int],
         filters: Filters,
     ) -> list[tuple[Place, float]]:
-        """Return one chunk of each named live document: the best match, otherwise the first."""
         scope = self._scopes.resolve(filters)
         admits = None if scope is None else scope.admits_words
         best = dict(self._keywords.best_of_each(terms, weights, documents, admits))

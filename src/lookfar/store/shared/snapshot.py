@@ -127,7 +127,6 @@ class StoredSnapshot(KeywordQueries, ABC):
         return self._mean_vector(rows)
 
     def model(self) -> str:
-        """Return the fingerprint of the model that made the vectors; empty where unknown."""
         return catalog.read_model(self._connection)
 
     # -- documents -----------------------------------------------------------------
@@ -159,11 +158,9 @@ class StoredSnapshot(KeywordQueries, ABC):
         return _read_document(self._connection, self.generation, self._check_version, uri)
 
     def pages(self) -> list[PageInfo]:
-        """Return every document that has text, by URI."""
         return catalog.pages(self._connection, self.generation)
 
     def chunks(self, uri: str) -> list[Place]:
-        """Return the chunks of a document, in order."""
         document = self.document(uri)
         if document is None:
             return []
@@ -181,8 +178,6 @@ class StoredSnapshot(KeywordQueries, ABC):
         return _read_text(self._connection, self.generation, self._check_version, uri)
 
     def version(self, uri: str) -> Version | None:
-        """Return a document ready to be written to another store, except for its terms."""
-
         def vectors(places: Sequence[Place]) -> list[bytes]:
             return [row.astype("<f2").tobytes() for row in self.vectors(places)]
 
@@ -272,8 +267,6 @@ class StoredSnapshot(KeywordQueries, ABC):
         return catalog.link_targets(self._connection, document["id"]) if document else []
 
     def linking(self, targets: Sequence[str], text: str = "") -> list[tuple[str, str, int]]:
-        """Return the documents with a link to one of these targets; with ``text``, only those
-        whose link has this text."""
         return catalog.find_linking(self._connection, self.generation, targets, text)
 
     def links_named(self, names: Iterable[str]) -> list[tuple[str, Edge]]:
@@ -315,7 +308,6 @@ class StoredSnapshot(KeywordQueries, ABC):
     # -- the generation ------------------------------------------------------------
 
     def size(self) -> int:
-        """Return the number of live documents."""
         return catalog.count_documents(self._connection, self.generation)
 
     def counts(self) -> Counts:
@@ -326,11 +318,9 @@ class StoredSnapshot(KeywordQueries, ABC):
         return catalog.count_rows(self._connection, self.generation)
 
     def held(self) -> int | None:
-        """Return the generation that a rollback holds the collection at, if any."""
         return generations.read_held_generation(self._connection)
 
     def manifest(self) -> Mapping[str, Any]:
-        """Return what was recorded when this generation was activated."""
         if self._manifest is None:
             self._manifest = generations.manifest(self._connection, self.generation)
         return self._manifest

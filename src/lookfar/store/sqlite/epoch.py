@@ -57,8 +57,6 @@ _SPARE_ROWS = 1_000
 
 
 class Epoch:
-    """The open files of one epoch."""
-
     def __init__(
         self, folder: Path, coarse_above: int = COARSE_ABOVE, *, only_copy: bool = False
     ) -> None:
@@ -101,7 +99,6 @@ class Epoch:
             self._watch.check_texts(connection)
 
     def check_version(self, connection: Connection, document: int) -> None:
-        """Raise if a version of the only copy is damaged."""
         if self._watch is not None:
             self._watch.check_version(connection, document)
 
@@ -194,7 +191,6 @@ class Epoch:
             connection.execute("BEGIN")
 
     def read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """Call ``ask`` with a connection that sees one committed state."""
         with self._borrow() as connection:
             return ask(connection)
 

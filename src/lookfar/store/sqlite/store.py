@@ -39,8 +39,6 @@ T = TypeVar("T")
 
 
 class CollectionStore(StoredGenerations):
-    """The embedded store of one collection."""
-
     def __init__(
         self, folder: Path, coarse_above: int = COARSE_ABOVE, *, only_copy: bool = False
     ) -> None:
@@ -61,7 +59,6 @@ class CollectionStore(StoredGenerations):
 
     @property
     def place(self) -> str:
-        """Where the index is, for people."""
         return str(self.folder)
 
     @property
@@ -72,7 +69,6 @@ class CollectionStore(StoredGenerations):
 
     @property
     def present(self) -> bool:
-        """Whether there is anything of it, finished or not."""
         return self.folder.is_dir()
 
     @property
@@ -153,7 +149,6 @@ class CollectionStore(StoredGenerations):
             yield connection
 
     def refuse_busy(self) -> None:
-        """Raise ``IndexBusy`` if another process is writing at this moment."""
         if self.folder.is_dir():
             with self._files.lock():
                 pass
@@ -171,11 +166,6 @@ class CollectionStore(StoredGenerations):
         wait_seconds: float = 0.0,
         let_go: bool = True,
     ) -> Iterator[EpochWriter]:
-        """Open a session on the serving epoch if it has ``fingerprint``, otherwise on a new one.
-
-        A new one continues an interrupted build with the same fingerprint, unless ``rebuild``.
-        Without ``let_go`` a collection that a rollback holds is refused: ``IndexHeld``.
-        """
         files.make_folder(self.folder)
         with self._files.lock(wait_seconds):
             if not let_go and self.exists:
@@ -237,7 +227,6 @@ class CollectionStore(StoredGenerations):
         return chunks
 
     def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None:
-        """Remove the traces that an interrupted erasure left, if any."""
         if not self.exists or not self._read(has_traces):
             return
         with self._files.lock(wait_seconds):
@@ -256,7 +245,6 @@ class CollectionStore(StoredGenerations):
     # -- damage --------------------------------------------------------------------
 
     def verify(self, on_step: OnStep | None = None) -> list[Damage]:
-        """Return everything stored that differs from what was written."""
         try:
             problems = self._ask(lambda epoch: epoch.verify(on_step))
         except IndexCorrupt as error:
@@ -265,16 +253,13 @@ class CollectionStore(StoredGenerations):
         return [*problems, *(Damage("beside", f"{path.name}: {why}") for path, why in records)]
 
     def damage(self) -> str:
-        """Return the damage that was last found; empty if there never was any."""
         return self._files.last_damage()
 
     @property
     def kept_aside(self) -> list[str]:
-        """Where the damaged epochs are that were taken out of service."""
         return [str(path) for path in self._files.set_aside_epochs()]
 
     def mend_beside(self, about: Mapping[str, Any], wait_seconds: float = 0.0) -> None:
-        """Remove damaged records beside the epoch, and rewrite what this is an index of."""
         with self._files.lock(wait_seconds):
             self._files.mend_records(about)
 
