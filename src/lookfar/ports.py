@@ -870,7 +870,7 @@ class Keywords(Protocol):
         ...
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
-        """Return at most ``most`` chunks with these terms in order, ``apart`` others between them."""
+        """Return chunks with these terms in order, with at most ``apart`` others in between."""
         ...
 
     def adjoining(
