@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from lookfar.model import Filters, Fingerprint
-from lookfar.ports import Place
-from lookfar.store.shared.snapshot import StoredSnapshot
+from lookfar.ports import CollectionSnapshot, Place
 from lookfar.store.sqlite.snapshot import EpochSnapshot
 from store.shelf import Shelf, pages, words
 
@@ -60,7 +59,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     shelf.store.close()
 
 
-def tags_of(snapshot: StoredSnapshot) -> dict[str, set[str]]:
+def tags_of(snapshot: CollectionSnapshot) -> dict[str, set[str]]:
     found = {}
     for uri in snapshot.uris():
         document = snapshot.document(uri)

@@ -92,10 +92,10 @@ def test_documents_dropped_by_a_repair_are_not_counted(shelf: Shelf) -> None:
     change_row(shelf, "UPDATE documents SET title = 'other' WHERE uri IN ('1.md', '2.md')")
     assert shelf.store.repair(maker(shelf), "a test") == ["1.md", "2.md"]
     with shelf.store.snapshot() as snapshot:
-        assert snapshot.counts() == rows.count_rows(snapshot._connection, snapshot.generation)
+        assert snapshot.counts() == rows.count_rows(snapshot._connection, snapshot.generation)  # type: ignore[attr-defined]
     shelf.write({uri: TEXTS[uri] for uri in ("1.md", "2.md")})
     with shelf.store.snapshot() as snapshot:
-        told, counted = snapshot.manifest(), generations.compute_totals(snapshot._connection)
+        told, counted = snapshot.manifest(), generations.compute_totals(snapshot._connection)  # type: ignore[attr-defined]
         assert {key: told[key] for key in counted} == counted
         assert told["documents"] == len(TEXTS)
 
