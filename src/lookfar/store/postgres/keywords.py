@@ -498,7 +498,8 @@ class PostgresKeywords:
     # -- words beside each other ---------------------------------------------------
 
     def knows(self, term: str) -> bool:
-        return any(self._counts((_NUMBERS[field], term) for field in PAGE_FIELDS).values())
+        fields = (*PAGE_FIELDS, "tags")
+        return any(self._counts((_NUMBERS[field], term) for field in fields).values())
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
         matches: set[int] = set()
