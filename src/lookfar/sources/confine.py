@@ -193,6 +193,7 @@ class Root:
             raise RootNotFound(
                 f"The folder {given!r} does not exist.",
                 hint="Check the spelling; folders are not created automatically.",
+                details={"path": given},
             ) from error
         except OSError as error:
             raise from_os_error(error, f"opening the folder {given!r}") from error

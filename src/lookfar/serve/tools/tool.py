@@ -166,6 +166,11 @@ class Session:
         reachable = REACHABLE.get()
         return self._library.only(reachable) if reachable else self._library
 
+    @property
+    def watches_by_itself(self) -> bool:
+        """Whether its folders are watched as the settings say, without being asked for."""
+        return self._choose_watch is not None
+
     def watch(self, enabled: bool, debounce_ms: int) -> None:
         """Watch the folders of this session, or stop that until it ends."""
         if self._choose_watch is not None:

@@ -19,7 +19,7 @@ from lookfar.collections.rulings import measure_files
 from lookfar.common.utf16 import count_units, cut_units
 from lookfar.config.presets import PRESETS
 from lookfar.errors import IndexBusy, InvalidArgument, NotIndexed
-from lookfar.model import Filters, Hit
+from lookfar.model import Filters, GenerationInfo, Hit
 from lookfar.retrieve.fixed_shares import Shares, ShareSearch
 from lookfar.serve.tools.tool import Call, Handler, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets import msrl_documents
@@ -102,6 +102,7 @@ def _query(session: Session, given: QueryInput, call: Call) -> Result:
             mode="hybrid",
             top_k=top_k,
             filters=_build_filters(given.filters),
+            as_of=None if _get_watch_choice(session, folder)[0] else _get_serving(folder).number,
             tuned=replace(folder.settings.search, max_excerpt_chars=most),
             answering=search,
             on_progress=call.on_progress(),
@@ -191,7 +192,7 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
     if shape["state"] == "error" and failure is not None:
         shape["error"] = f"{failure.message} {failure.hint}"
     if folder.indexed:
-        serving = next(entry for entry in folder.generations.list() if entry.active)
+        serving = _get_serving(folder)
         counts = serving.counts
         shape["snapshotId"] = _make_snapshot_id(serving.created_at, serving.number)
         shape["snapshotTimestamp"] = format_utc(serving.created_at)
@@ -204,19 +205,29 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
     return Result(shape, "", verbatim=True)
 
 
+def _get_serving(folder: Folder) -> GenerationInfo:
+    """Return the generation that answers queries."""
+    return next(entry for entry in folder.generations.list() if entry.active)
+
+
 def _make_snapshot_id(created_at: str, number: int) -> str:
     """Return the time of a generation without colons, and its number: two may share a second."""
     return f"{format_utc(created_at).replace(':', '')}-g{number}"
 
 
 def _render_watcher(session: Session, folder: Folder) -> Json:
-    wanted, debounce_ms = session.memory.get(
-        _WATCH_KEY, (folder.settings.watch.enabled, _get_setting(folder, "watch.debounce_ms"))
-    )
+    wanted, debounce_ms = _get_watch_choice(session, folder)
     watching = folder.watching()
-    # Before there is an index, the watcher waits for it.
-    running = not folder.indexed or (watching is not None and watching.running)
+    # The watcher waits for an index, and a server starts it then.
+    running = watching.running if watching else session.watches_by_itself or not folder.indexed
     return {"enabled": wanted and running, "debounceMs": debounce_ms}
+
+
+def _get_watch_choice(session: Session, folder: Folder) -> tuple[bool, int]:
+    """Return whether a session wants its vault watched, and the pause after changes."""
+    default = folder.settings.watch.enabled, _get_setting(folder, "watch.debounce_ms")
+    choice: tuple[bool, int] = session.memory.get(_WATCH_KEY, default)
+    return choice
 
 
 # --- msrl.reindex -------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from lookfar.edit.headings import DEEPEST
+from lookfar.edit.headings import DEEPEST, check_title
 from lookfar.errors import Ambiguous, InvalidArgument, LookfarError, NotFound
-from lookfar.model import Edit, EditedDocument, Violation
+from lookfar.model import Edit, EditedDocument, EditResult, Violation
 from lookfar.serve.tools.tool import Call, Handler, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import NotBlank, add_note, fit_list, fit_text
 from lookfar.serve.toolsets.msrl_errors import complete_details, refusal
@@ -173,7 +173,7 @@ def _apply_edit(session: Session, given: Input, edit: Edit, **path_fields: str) 
         # A blank parent is the document itself; elsewhere it is the text before the headings.
         parts = {key: path if any(path) else () for key, path in parts.items()}
     try:
-        done = session.library.edit(replace(edit, **parts))
+        done = _edit_by_title(session, edit, parts)
         remaining = session.library.validate(edit.target).violations if edit.op == "fix" else None
     except LookfarError as error:
         raise _translate_error(error, given, paths) from error
@@ -188,6 +188,27 @@ def _apply_edit(session: Session, given: Input, edit: Edit, **path_fields: str) 
     notes += fit_text(shape, "diff", narrow=_READ_REST)
     notes += fit_list(shape, "violations", narrow=_READ_REST)
     return Result(add_note(shape, notes), "", verbatim=True)
+
+
+def _edit_by_title(session: Session, edit: Edit, parts: dict[str, Any]) -> EditResult:
+    """Apply an edit; titles may be given as they read or as they are written, with markup."""
+    try:
+        return session.library.edit(replace(edit, **parts))
+    except NotFound as error:
+        read = {key: tuple(map(_read_title, path)) for key, path in parts.items()}
+        if "heading_path" not in error.details or read == parts:
+            raise
+        try:
+            return session.library.edit(replace(edit, **read))
+        except NotFound:
+            raise error from None
+
+
+def _read_title(written: str) -> str:
+    try:
+        return check_title(written).read
+    except InvalidArgument:
+        return written
 
 
 def _render_document(document: EditedDocument) -> Json:

@@ -46,7 +46,8 @@ def _add_place(error: LookfarError, folder: Folder) -> LookfarError:
     """Return the error with the path or address that it is about."""
     details = dict(error.details)
     if isinstance(error, ModelUnavailable):
-        details.setdefault("url", details.get("path") or _locate_model(folder))
+        path = str(details.get("path", ""))
+        details.setdefault("url", Path(path).as_uri() if path else _locate_model(folder))
     elif not details.get("path"):
         # Files of the vault are opened below its descriptor, so the system names no path.
         named = _QUOTED.search(error.message)
