@@ -195,7 +195,7 @@ def _edit_by_title(session: Session, edit: Edit, parts: dict[str, Any]) -> EditR
     try:
         return session.library.edit(replace(edit, **parts))
     except NotFound as error:
-        read = {key: tuple(map(_read_title, path)) for key, path in parts.items()}
+        read: dict[str, Any] = {key: tuple(map(_read_title, path)) for key, path in parts.items()}
         if "heading_path" not in error.details or read == parts:
             raise
         try:
