@@ -16,7 +16,7 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Filters
-from lookfar.store.sqlite.snapshot import EpochSnapshot
+from lookfar.store.sqlite.snapshot import FileVectors
 from lookfar.store.vectors.reuse import KEPT
 
 BASE = {"index.workers": 1, "git.history": False, "embed.provider": "hash"}
@@ -76,8 +76,8 @@ def opened(root: Path, tmp_path: Path, **more: Any) -> Library:
 
 def rows(library: Library) -> tuple[str, Any]:
     with library.folder().store.snapshot() as snapshot:
-        assert isinstance(snapshot, EpochSnapshot)
-        return str(snapshot.manifest()["model_fingerprint"]), np.array(snapshot._rows)
+        assert isinstance(snapshot._vectors, FileVectors)
+        return str(snapshot.manifest()["model_fingerprint"]), np.array(snapshot._vectors.rows)
 
 
 def test_returning_to_a_model_embeds_nothing(root: Path, tmp_path: Path, use: Any) -> None:
@@ -155,6 +155,24 @@ def test_damaged_kept_vectors_are_made_again(root: Path, tmp_path: Path, use: An
         assert library.index().chunks_embedded == 1
         assert library.verify() == []
     assert len(again.embedded) == 1
+
+
+@pytest.mark.parametrize("written", [b"checksum INTEGER NOT NULL", b"value TEXT NOT NULL"])
+def test_a_changed_schema_of_kept_vectors_is_noticed(
+    root: Path, tmp_path: Path, use: Any, written: bytes
+) -> None:
+    """SQLite reads such a catalogue as before. Seen to fail when only its rows were checked."""
+    for dimensions in (32, 48):
+        use(dimensions)
+        with opened(root, tmp_path) as library:
+            library.index()
+            place = library.folder().index_dir
+    (catalogue,) = place.glob(f"{KEPT}*/catalogue.db")
+    raw = catalogue.read_bytes()
+    assert raw.count(written) == 1
+    catalogue.write_bytes(raw.replace(written, written.replace(b"NOT NULL", b"NOT_NULL")))
+    with opened(root, tmp_path) as library:
+        assert "another schema" in str(library.verify())
 
 
 def test_kept_vectors_contain_no_text(root: Path, tmp_path: Path, use: Any) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from lookfar.errors import IndexBusy, NotIndexed
-from lookfar.ports import ChunkedDocument, Streams
+from lookfar.ports import Streams
+from lookfar.store.catalogue.erasing import ChunkedDocument
 from lookfar.store.ground import files
 from lookfar.store.ground.files import WriterLock
 from lookfar.store.keywords.analyser import analyse

@@ -43,6 +43,7 @@ class Turns:
 
     @property
     def computing(self) -> int:
+        """Number of calls with a turn."""
         return self._computing
 
     @property

@@ -69,6 +69,8 @@ _LOCK: Final = ".memories.lock"
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
+    """Counts over all memories."""
+
     total: int
     by_type: Mapping[str, int]
     by_status: Mapping[str, int]
@@ -122,6 +124,7 @@ class MemoryFolder:
         return memories
 
     def trash(self) -> list[Trashed]:
+        """Return what is in the trash, by name, oldest version first."""
         return self._trash.entries()
 
     def stats(self) -> MemoryStats:

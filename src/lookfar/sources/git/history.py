@@ -136,6 +136,8 @@ class Touched(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
+    """One commit."""
+
     hash: str
     parents: tuple[str, ...]
     author: str
@@ -542,6 +544,7 @@ def _cut_diff(
 
 
 def is_git_installed() -> bool:
+    """Whether git is installed."""
     return shutil.which("git", path=_environment().get("PATH")) is not None
 
 

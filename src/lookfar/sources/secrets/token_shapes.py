@@ -17,6 +17,8 @@ from lookfar.sources.secrets.values import entropy, is_made_up, is_placeholder
 
 
 class Finding(NamedTuple):
+    """A secret in a text."""
+
     start: int
     end: int
     rule: str
@@ -178,6 +180,7 @@ def _tokens() -> re.Pattern[str]:
 
 
 def _rule_of(token: str) -> str:
+    """Return the rule that a token matches."""
     return next(name for name, shape in _SHAPES if re.match(shape, token))
 
 

@@ -23,6 +23,11 @@ from lookfar.store.vectors.vector_file import VECTORS, VectorFile, checksum, dim
 
 _MOST_SIBLINGS = 16
 _EMBEDDINGS = "SELECT row, content, checksum FROM embeddings"
+_KEPT_TABLES = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE embeddings (row INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE,"
+    " checksum INTEGER NOT NULL)",
+)
 
 KEPT = "kept-"
 """The prefix of folders with the vectors of earlier models."""
@@ -88,6 +93,7 @@ class Siblings:
 
 
 def name_kept_folder(model: str) -> str:
+    """Return the name of the folder with the kept vectors of a model."""
     return f"{KEPT}{sha256(model.encode()).hexdigest()[:16]}"
 
 
@@ -113,12 +119,9 @@ def keep(epoch: Path, folder: Path) -> None:
         model = catalog.read_model(connection)
         with typed_errors(path), closing(connect(path, write=True)) as copy:
             copy.execute("BEGIN")
-            copy.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
+            for table in _KEPT_TABLES:
+                copy.execute(table)
             copy.execute("INSERT INTO meta VALUES (?, ?)", (catalog.MODEL, model))
-            copy.execute(
-                "CREATE TABLE embeddings (row INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE,"
-                " checksum INTEGER NOT NULL)"
-            )
             rows = connection.execute(_EMBEDDINGS)
             copy.executemany("INSERT INTO embeddings VALUES (?, ?, ?)", rows)
             commit(copy)
@@ -149,6 +152,12 @@ def describe_kept_damage(folder: Path) -> str:
             (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             if result != "ok":
                 return f"its catalogue: {result}"
+            tables = connection.execute(
+                "SELECT CAST(sql AS BLOB) FROM sqlite_master WHERE sql != ''"
+            )
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version or {sql for (sql,) in tables} != {sql.encode() for sql in _KEPT_TABLES}:
+                return "its catalogue: another schema"
             if name_kept_folder(catalog.read_model(connection)) != folder.name:
                 return "its catalogue: another model"
             with (folder / VECTORS).open("rb") as file:
