@@ -16,9 +16,8 @@ the old one.
 
 from __future__ import annotations
 
-import os
-
 import json
+import os
 
 import pytest
 

@@ -25,8 +25,10 @@ _MOST_SIBLINGS = 16
 _EMBEDDINGS = "SELECT row, content, checksum FROM embeddings"
 _KEPT_TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE embeddings (row INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE,"
-    " checksum INTEGER NOT NULL)",
+    (
+        "CREATE TABLE embeddings (row INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE,"
+        " checksum INTEGER NOT NULL)"
+    ),
 )
 
 KEPT = "kept-"
