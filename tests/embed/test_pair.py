@@ -17,7 +17,7 @@ from lookfar.embed.providers import in_workers, open_embedder
 from lookfar.errors import InvalidConfig
 from lookfar.library import Library
 from lookfar.model import Filters
-from lookfar.store.sqlite.snapshot import FileVectors
+from lookfar.store.sqlite.snapshot import EpochSnapshot
 
 
 @pytest.fixture(autouse=True)
@@ -98,8 +98,8 @@ def test_code_and_documents_are_embedded_each_by_its_own(library: Library) -> No
     assert any("def parse" in text for text in pair._code.embedded)
     assert not any("how to" in text for text in pair._code.embedded)
     with folder.store.snapshot() as snapshot:
-        assert isinstance(snapshot._vectors, FileVectors)
-        rows = np.asarray(snapshot._vectors.rows, dtype=np.float32)
+        assert isinstance(snapshot, EpochSnapshot)
+        rows = np.asarray(snapshot._rows, dtype=np.float32)
         for place in (*snapshot.chunks("guide.md"), *snapshot.chunks("dates.py")):
             row = rows[place.vector or 0]
             is_code = place.uri.endswith(".py")

@@ -23,9 +23,9 @@ from lookfar.errors import IndexCorrupt
 from lookfar.index import build, progress
 from lookfar.library import Library
 from lookfar.model import Filters
+from lookfar.ports import Store
+from lookfar.store.catalogue.erasing import has_traces
 from lookfar.store.keywords.signatures import sign
-from lookfar.store.opening import Store
-from lookfar.store.sqlite.epoch import Epoch
 from lookfar.store.sqlite.store import CollectionStore
 
 SETTINGS: Mapping[str, Any] = {
@@ -220,7 +220,7 @@ def _state(store: Store, embedder: Any) -> dict[str, Any]:
             "active": active,
             "held": store.held(),
             "older": older,
-            "traces": store._ask(Epoch.has_traces),
+            "traces": store._read(has_traces),
             "noted": bool(store.damage()),
         }
     except IndexCorrupt as error:

@@ -16,7 +16,7 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Filters
-from lookfar.store.sqlite.snapshot import FileVectors
+from lookfar.store.sqlite.snapshot import EpochSnapshot
 from lookfar.store.vectors.reuse import KEPT
 
 BASE = {"index.workers": 1, "git.history": False, "embed.provider": "hash"}
@@ -76,8 +76,8 @@ def opened(root: Path, tmp_path: Path, **more: Any) -> Library:
 
 def rows(library: Library) -> tuple[str, Any]:
     with library.folder().store.snapshot() as snapshot:
-        assert isinstance(snapshot._vectors, FileVectors)
-        return str(snapshot.manifest()["model_fingerprint"]), np.array(snapshot._vectors.rows)
+        assert isinstance(snapshot, EpochSnapshot)
+        return str(snapshot.manifest()["model_fingerprint"]), np.array(snapshot._rows)
 
 
 def test_returning_to_a_model_embeds_nothing(root: Path, tmp_path: Path, use: Any) -> None:

@@ -16,7 +16,7 @@ import pytest
 from lookfar.collections import scrubbing
 from lookfar.errors import IndexCorrupt
 from lookfar.library import Library
-from lookfar.store.catalogue.erasing import StoredDocument
+from lookfar.ports import StoredDocument
 from lookfar.store.health.repair import repair
 
 pytestmark = pytest.mark.usefixtures("own_home")

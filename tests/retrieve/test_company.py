@@ -13,11 +13,11 @@ from lookfar import Library, config
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.build import Build
 from lookfar.model import Filters, Relation
+from lookfar.ports import CollectionSnapshot
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source
 from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
 from lookfar.retrieve.stages.recency import boost_recent
 from lookfar.sources.confine import Root
-from lookfar.store.shared.snapshot import StoredSnapshot
 from lookfar.store.sqlite.store import CollectionStore
 
 DAY = 86_400.0
@@ -58,7 +58,7 @@ def index(folder: Path, files: dict[str, str]) -> CollectionStore:
 
 
 @pytest.fixture(scope="module")
-def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredSnapshot]:
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CollectionSnapshot]:
     store = index(tmp_path_factory.mktemp("company"), FILES)
     with store.snapshot() as snapshot:
         yield snapshot
@@ -66,7 +66,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoredSnapsho
 
 
 @pytest.fixture
-def ask(snapshot: StoredSnapshot) -> Ask:
+def ask(snapshot: CollectionSnapshot) -> Ask:
     """Return a ranking in which the first chunk of each document has the given score."""
 
     def ask(
@@ -237,7 +237,7 @@ def test_document_without_links_has_no_community(ask: Ask) -> None:
     ],
 )
 def test_recently_changed_documents_count_more(
-    ask: Ask, snapshot: StoredSnapshot, days: float, factor: float, note: list[str]
+    ask: Ask, snapshot: CollectionSnapshot, days: float, factor: float, note: list[str]
 ) -> None:
     """Factor 1.2 within 7 days, 1.1 within 30, else 1."""
     ranking, sources = ask({"guide.md": 0.5})

@@ -15,11 +15,8 @@ import lookfar.errors
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.prepare import Prepared, embed, prepare
 from lookfar.model import Filters, Fingerprint
-from lookfar.ports import Place, Version
+from lookfar.ports import CollectionSnapshot, Place, Store, Version, Writer
 from lookfar.store.keywords.analyser import terms_of
-from lookfar.store.opening import Store
-from lookfar.store.shared.snapshot import StoredSnapshot
-from lookfar.store.shared.write_session import WriteSession
 from lookfar.store.sqlite.epoch import Epoch
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.text.chunk.headings import Sizes
@@ -42,7 +39,7 @@ class Shelf:
         self.fingerprint = fingerprint
 
     @contextmanager
-    def session(self, *, rebuild: bool = False, wait: float = 0.0) -> Iterator[WriteSession]:
+    def session(self, *, rebuild: bool = False, wait: float = 0.0) -> Iterator[Writer]:
         with self.store.writer(
             self.fingerprint,
             self.embedder.dimensions,
@@ -53,7 +50,7 @@ class Shelf:
         ) as session:
             yield session
 
-    def version(self, uri: str, text: str, session: WriteSession) -> Version:
+    def version(self, uri: str, text: str, session: Writer) -> Version:
         raw = text.encode()
         prepared = prepare(
             uri,
@@ -67,7 +64,7 @@ class Shelf:
         embed([prepared], self.embedder, session.missing)
         return prepared.version
 
-    def fill(self, session: WriteSession, texts: Mapping[str, str | None]) -> None:
+    def fill(self, session: Writer, texts: Mapping[str, str | None]) -> None:
         for uri, text in texts.items():
             if text is None:
                 session.remove(uri)
@@ -90,7 +87,7 @@ class Shelf:
 
 
 def words(
-    snapshot: StoredSnapshot, query: str, limit: int = 50, **filters: object
+    snapshot: CollectionSnapshot, query: str, limit: int = 50, **filters: object
 ) -> list[tuple[Place, float]]:
     return snapshot.keyword_search(
         terms_of(query),
@@ -101,7 +98,7 @@ def words(
 
 
 def pages(
-    snapshot: StoredSnapshot, query: str, limit: int = 50, **filters: object
+    snapshot: CollectionSnapshot, query: str, limit: int = 50, **filters: object
 ) -> list[tuple[int, float]]:
     return snapshot.page_search(
         terms_of(query),

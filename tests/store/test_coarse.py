@@ -447,11 +447,11 @@ def test_owners_include_new_chunks(many: Shelf) -> None:
     owners = Owners()
     with many.store.snapshot() as snapshot:
         before = {snapshot.chunks("b/3.md")[0].document}
-        assert owners.find_rows(snapshot._connection, before, 30).sum() == 1
+        assert owners.find_rows(snapshot._connection, before, 30).sum() == 1  # type: ignore[attr-defined]
     many.write(texts(30, 60))
     with many.store.snapshot() as snapshot:
         place = snapshot.chunks("a/40.md")[0]
-        marked = owners.find_rows(snapshot._connection, {place.document, *before}, 60)
+        marked = owners.find_rows(snapshot._connection, {place.document, *before}, 60)  # type: ignore[attr-defined]
         assert np.flatnonzero(marked).tolist() == [3, place.vector]
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.errors import IndexBusy, NotIndexed
-from lookfar.ports import Streams
-from lookfar.store.catalogue.erasing import ChunkedDocument
+from lookfar.ports import ChunkedDocument, Streams
 from lookfar.store.ground import files
 from lookfar.store.ground.files import WriterLock
 from lookfar.store.keywords.analyser import analyse

@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from lookfar.model import Filters, Fingerprint
-from lookfar.ports import Place
-from lookfar.store.shared.snapshot import StoredSnapshot
-from lookfar.store.sqlite.snapshot import FileVectors
+from lookfar.ports import CollectionSnapshot, Place
+from lookfar.store.sqlite.snapshot import EpochSnapshot
 from store.shelf import Shelf, pages, words
 
 VOCABULARY = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron")
@@ -60,7 +59,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     shelf.store.close()
 
 
-def tags_of(snapshot: StoredSnapshot) -> dict[str, set[str]]:
+def tags_of(snapshot: CollectionSnapshot) -> dict[str, set[str]]:
     found = {}
     for uri in snapshot.uris():
         document = snapshot.document(uri)
@@ -144,8 +143,8 @@ def test_vector_search_is_exact(library: Shelf) -> None:
         found = snapshot.vector_search(vector, EVERYTHING, Filters())
         live = snapshot.counts().chunks
         assert len(found) == live
-        assert isinstance(snapshot._vectors, FileVectors)
-        stored = np.asarray(snapshot._vectors.rows, dtype=np.float64)
+        assert isinstance(snapshot, EpochSnapshot)
+        stored = np.asarray(snapshot._rows, dtype=np.float64)
         half = vector.astype(np.float16).astype(np.float64)
         for place, score in found:
             assert place.vector is not None

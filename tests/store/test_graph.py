@@ -15,6 +15,7 @@ from lookfar.errors import NotIndexed
 from lookfar.store.catalogue.communities import louvain
 from lookfar.store.catalogue.graph import Graph
 from lookfar.store.catalogue.link_names import link_name, list_names
+from lookfar.store.sqlite.snapshot import EpochSnapshot
 from store.shelf import Elsewhere, Shelf, change_row, rows_of
 
 PAGES = {
@@ -333,6 +334,7 @@ def test_links_are_found_by_an_index(shelf: Shelf) -> None:
     assert "links_by_name" in str(plan)
     asked: list[str] = []
     with shelf.store.snapshot() as snapshot:
+        assert isinstance(snapshot, EpochSnapshot)
         assert isinstance(snapshot._connection, sqlite3.Connection)
         snapshot._connection.set_trace_callback(asked.append)
         snapshot.links_to("b.md")

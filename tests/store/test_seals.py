@@ -98,7 +98,7 @@ def test_changes_by_the_store_keep_checksums_valid(full: Shelf) -> None:
         session.touch(document, session.known()["2.md"].fingerprint, settled=False)
         session.commit_touches()
     assert store.verify() == []
-    store.unpin(1)
+    store.pin(1, pinned=False)
     store.prune(1)
     assert store.verify() == []
     ((checks, documents),) = rows_of(

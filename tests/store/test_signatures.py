@@ -168,7 +168,7 @@ def test_the_file_is_compacted(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_signatures_are_those_of_the_stored_texts(shelf: Shelf) -> None:
     with shelf.store.snapshot() as snapshot:
-        connection = snapshot._connection
+        connection = snapshot._connection  # type: ignore[attr-defined]
         made = signed_texts(connection, list(catalog.text_hashes(connection)))
         hashes = catalog.text_hashes(connection)
         file = SignatureFile(signature_file(shelf))

@@ -298,7 +298,7 @@ def test_a_pinned_generation_is_never_dropped_by_a_write(three: Shelf) -> None:
         three.write({"z.md": "zinc\n"})
     assert "unpin 3" in raised.value.hint
     assert (three.store.held(), numbers(three)) == (1, [1, 2, 3])
-    three.store.unpin(3)
+    three.store.pin(3, pinned=False)
     assert three.write({"z.md": "zinc\n"}) == 4
 
 
@@ -374,12 +374,12 @@ def test_pinned_generations_survive_retention(shelf: Shelf) -> None:
     with shelf.store.snapshot(1) as snapshot:
         assert snapshot.text("a.md") == "zero\n"
         assert [place.uri for place, _ in words(snapshot, "zero")] == ["a.md"]
-    shelf.store.unpin(1)
+    shelf.store.pin(1, pinned=False)
     shelf.write({"a.md": "last\n"})
     assert numbers(shelf) == [6, 7, 8]
-    for wrong in (shelf.store.pin, shelf.store.unpin):
+    for pinned in (True, False):
         with pytest.raises(InvalidArgument, match="not kept"):
-            wrong(1)
+            shelf.store.pin(1, pinned=pinned)
 
 
 def test_pruning_applies_retention_at_once(three: Shelf) -> None:

@@ -35,7 +35,7 @@ def groups(shelf: Shelf, generation: int | None = None) -> set[frozenset[str]]:
 def is_stored(shelf: Shelf, generation: int | None = None) -> bool:
     """Whether the stored communities are valid for this generation."""
     with shelf.store.snapshot(generation) as snapshot:
-        return graph.stored_communities(snapshot._connection, snapshot.generation) is not None
+        return graph.stored_communities(snapshot._connection, snapshot.generation) is not None  # type: ignore[attr-defined]
 
 
 APART = {frozenset({"a.md", "b.md", "c.md"}), frozenset({"x.md", "y.md"})}

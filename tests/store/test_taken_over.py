@@ -9,10 +9,9 @@ import pytest
 from lookfar.index.prepare import Prepared, prepare
 from lookfar.index.rederive import make_maker
 from lookfar.model import Fingerprint
+from lookfar.ports import Maker, StoredDocument
 from lookfar.store.catalogue import generations, rows
-from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.catalogue.remembered import Remembered, State
-from lookfar.store.health.repair import Maker
 from lookfar.store.keywords.tantivy_files import describe_file_damage
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.store.sqlite.write_session import EpochWriter
@@ -93,10 +92,10 @@ def test_documents_dropped_by_a_repair_are_not_counted(shelf: Shelf) -> None:
     change_row(shelf, "UPDATE documents SET title = 'other' WHERE uri IN ('1.md', '2.md')")
     assert shelf.store.repair(maker(shelf), "a test") == ["1.md", "2.md"]
     with shelf.store.snapshot() as snapshot:
-        assert snapshot.counts() == rows.count_rows(snapshot._connection, snapshot.generation)
+        assert snapshot.counts() == rows.count_rows(snapshot._connection, snapshot.generation)  # type: ignore[attr-defined]
     shelf.write({uri: TEXTS[uri] for uri in ("1.md", "2.md")})
     with shelf.store.snapshot() as snapshot:
-        told, counted = snapshot.manifest(), generations.compute_totals(snapshot._connection)
+        told, counted = snapshot.manifest(), generations.compute_totals(snapshot._connection)  # type: ignore[attr-defined]
         assert {key: told[key] for key in counted} == counted
         assert told["documents"] == len(TEXTS)
 

@@ -21,8 +21,8 @@ def told(shelf: Shelf) -> dict[str, object]:
 def counted(shelf: Shelf) -> dict[str, object]:
     """Count every row again."""
     with shelf.store.snapshot() as snapshot:
-        found = generations.compute_totals(snapshot._connection)
-        joined = rows.count_rows(snapshot._connection, snapshot.generation)
+        found = generations.compute_totals(snapshot._connection)  # type: ignore[attr-defined]
+        joined = rows.count_rows(snapshot._connection, snapshot.generation)  # type: ignore[attr-defined]
         assert snapshot.counts() == joined
         assert (found["documents"], found["sections"], found["chunks"], found["links"]) == (
             joined.documents,

@@ -13,22 +13,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from lookfar.collections.generations import Generations
 from lookfar.collections.passes import Passes
-from lookfar.errors import InvalidArgument, IOFailed, ModelUnavailable, how_many, wrong_dimensions
-from lookfar.model import Counts, Incomplete, Status
+from lookfar.errors import (
+    InvalidArgument,
+    IOFailed,
+    LookfarError,
+    ModelUnavailable,
+    how_many,
+    wrong_dimensions,
+)
+from lookfar.model import Counts, Document, Filters, Incomplete, IndexReport, Status, Watching
+from lookfar.ports import CollectionSnapshot, Embedder, Maker, Snapshot, Store
 
 if TYPE_CHECKING:
     from lookfar.collections.following import Following
     from lookfar.collections.healing import Healing
     from lookfar.collections.variants import Variants
     from lookfar.config import Settings
-    from lookfar.errors import LookfarError
     from lookfar.index.progress import OnProgress, Progress
-    from lookfar.model import Document, Filters, IndexReport, Watching
-    from lookfar.ports import Embedder, Snapshot
     from lookfar.retrieve.ranking import Plan
-    from lookfar.store.health.repair import Maker
-    from lookfar.store.opening import Store
-    from lookfar.store.shared.snapshot import StoredSnapshot
 
 Kind = Literal["files", "commits", "memory", "documents"]
 OpenModel = Callable[[], "Embedder | None"]
@@ -114,7 +116,6 @@ class Collection(ABC):
 
     @property
     def indexed(self) -> bool:
-        """Whether there is a finished index to search."""
         return self.store.exists
 
     @property
@@ -129,12 +130,10 @@ class Collection(ABC):
 
     @property
     def index_dir(self) -> Path:
-        """The folder that contains the index."""
         return self.store.folder
 
     @property
     def held(self) -> int | None:
-        """The generation that a roll-back holds the index at; indexing releases it."""
         return self.generations.held
 
     @property
@@ -185,7 +184,7 @@ class Collection(ABC):
     @contextmanager
     def open_snapshot(
         self, plan: Plan, as_of: int | None, on_progress: OnProgress | None
-    ) -> Iterator[tuple[Plan, StoredSnapshot, list[Incomplete]]]:
+    ) -> Iterator[tuple[Plan, CollectionSnapshot, list[Incomplete]]]:
         """Open a generation for a query, as up to date as it can quickly be.
 
         Gives the plan that fits it, without a vector if another model made the index, and notes
@@ -209,7 +208,7 @@ class Collection(ABC):
             held = note_held(snapshot) if as_of is None else []
             yield plan, snapshot, [*held, *notes, *_note_failures(snapshot)]
 
-    def _has_our_vectors(self, snapshot: StoredSnapshot) -> bool:
+    def _has_our_vectors(self, snapshot: CollectionSnapshot) -> bool:
         """Return whether our model made the vectors; those of two models cannot be compared."""
         expected = self.embedder.fingerprint if self.embedder else ""
         return bool(snapshot.manifest().get("model_fingerprint", expected) == expected)
@@ -261,7 +260,7 @@ def describe_status(
     collection: Collection,
     name: str,
     fingerprint: str,
-    find_stale: Callable[[StoredSnapshot], tuple[str, ...]] | None,
+    find_stale: Callable[[CollectionSnapshot], tuple[str, ...]] | None,
 ) -> Status:
     """Return the status of a collection; ``fingerprint`` is the one the settings ask for."""
     store, embedder = collection.store, collection.embedder
@@ -303,7 +302,7 @@ def describe_status(
     )
 
 
-def note_held(snapshot: StoredSnapshot) -> list[Incomplete]:
+def note_held(snapshot: CollectionSnapshot) -> list[Incomplete]:
     """Return a note if a roll-back holds the index at an earlier generation."""
     number = snapshot.held()
     if number is None:
@@ -323,7 +322,7 @@ def _note_failures(snapshot: Snapshot) -> list[Incomplete]:
     return [Incomplete("failed", detail, tuple(failure.uri for failure in failures[:100]))]
 
 
-def _other_model(snapshot: StoredSnapshot) -> InvalidArgument:
+def _other_model(snapshot: CollectionSnapshot) -> InvalidArgument:
     return InvalidArgument(
         f"Generation {snapshot.generation} was made with the model"
         f" {snapshot.manifest()['model']}, and the settings name another.",

@@ -33,7 +33,7 @@ from lookfar.errors import (
     ModelUnavailable,
     RepositoryRefused,
 )
-from lookfar.model import CommitInfo, Document, Failure, Incomplete, IndexReport, Status
+from lookfar.model import CommitInfo, Document, Failure, Filters, Incomplete, IndexReport, Status
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.sources.git import history
 from lookfar.store.ground import files
@@ -45,18 +45,14 @@ if TYPE_CHECKING:
     from lookfar.index.keeper import Keeper
     from lookfar.index.progress import OnProgress
     from lookfar.index.strategies import Work
-    from lookfar.model import Filters
-    from lookfar.ports import Batch, Snapshot
+    from lookfar.ports import Batch, CollectionSnapshot, Snapshot
     from lookfar.sources.git.repositories import Repository
-    from lookfar.store.shared.snapshot import StoredSnapshot
 
 MIN_HASH_LENGTH = 7
 """Characters that an abbreviated hash must have."""
 
 
 class Commits(Collection):
-    """The commits of one repository and their index. May be shared by threads."""
-
     kind = "commits"
 
     def __init__(
@@ -129,7 +125,6 @@ class Commits(Collection):
 
     @property
     def source_path(self) -> str:
-        """The top folder of the repository."""
         return self.repository.top
 
     def _fingerprint(self) -> str:
@@ -290,12 +285,10 @@ class Commits(Collection):
         return self.healing.run(look), notes
 
     def describe(self, uri: str) -> CommitInfo:
-        """Return author, time and title of a commit."""
         with self.store.snapshot() as snapshot:
             return _describe_commit(self.name, snapshot, uri)
 
     def path_in_repository(self, file: str) -> str:
-        """Return the path of a file in the repository; empty if it is outside."""
         try:
             return Path(file).relative_to(self.repository.top).as_posix()
         except ValueError:
@@ -316,13 +309,10 @@ class Commits(Collection):
         return {**row["commit"], "title": row["title"], "parts": parts, "files": files}
 
     def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
-        """Return a commit as it is stored."""
         return stored_document(snapshot, uri), True
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
-        """Return what is indexed; with ``check``, name the branches that moved since."""
-
-        def find_stale(snapshot: StoredSnapshot) -> tuple[str, ...]:
+        def find_stale(snapshot: CollectionSnapshot) -> tuple[str, ...]:
             seen = frozenset(snapshot.manifest().get("tips", ()))
             refs = history.list_refs(self.repository, self.settings.git.branches)
             return tuple(ref.name for ref in refs if ref.commit not in seen)
@@ -338,7 +328,6 @@ class Commits(Collection):
         return replace(status, failures=(failure, *status.failures))
 
     def refusal(self) -> RepositoryRefused | None:
-        """Return why the repository is not read; None if it is."""
         return history.find_refusal(self.repository)
 
     # -- following the branches --------------------------------------------------
@@ -357,7 +346,6 @@ class Commits(Collection):
         return Keeper(_NoWatcher(), dirty, self._catch_up, strategy="git", head=head)
 
     def unwatch(self) -> None:
-        """Stop following, after the running pass."""
         self.following.stop()
 
     def _catch_up(self, _: Work) -> IndexReport:

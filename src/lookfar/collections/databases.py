@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     from lookfar.index.inserted import DocumentWriter, Inserted
     from lookfar.index.prepare import Prepared
     from lookfar.index.progress import OnProgress
-    from lookfar.ports import Embedder, Snapshot
-    from lookfar.store.catalogue.erasing import StoredDocument
-    from lookfar.store.health.repair import Maker
+    from lookfar.ports import Embedder, Maker, Snapshot, StoredDocument
 
 _log = logging.getLogger(__name__)
 
@@ -59,8 +57,6 @@ _MAX_LOST: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The result of an insert."""
-
     doc_id: str
     chunk_count: int
 
@@ -76,8 +72,6 @@ class Entered:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The result of an import."""
-
     added: int
     replaced: int
     skipped: int
@@ -86,8 +80,6 @@ class Imported:
 
 
 class Documents(Collection):
-    """One database. May be shared by threads."""
-
     kind = "documents"
 
     def __init__(self, name: str, settings: Settings, open_model: OpenModel) -> None:
@@ -109,14 +101,12 @@ class Documents(Collection):
 
     @property
     def source_path(self) -> str:
-        """The folder of the database, which is its own source."""
         return str(self.index_dir)
 
     # -- writing -----------------------------------------------------------------
 
     @property
     def exists(self) -> bool:
-        """Whether there is such a database."""
         return self.store.exists
 
     def require(self) -> Documents:
@@ -261,7 +251,6 @@ class Documents(Collection):
             yield json.dumps(record, ensure_ascii=False)
 
     def metadata_of(self, doc_id: str) -> Mapping[str, Any]:
-        """Return the metadata of a document."""
         with self.healing.explain_damage(), self.store.snapshot() as snapshot:
             row = snapshot.document(doc_id)
             if row is None:
@@ -336,7 +325,6 @@ class Documents(Collection):
             return self.passes.run(write)
 
     def make_maker(self) -> Maker:
-        """Return how keywords and vectors are made from stored texts."""
         return self.writer().maker()
 
     def check(self) -> None:
@@ -361,12 +349,10 @@ class Documents(Collection):
         return []
 
     def source(self, uri: str) -> str | None:
-        """Return the text of a document as it was inserted."""
         with self.healing.explain_damage(), self.store.snapshot() as snapshot:
             return snapshot.text(uri)
 
     def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
-        """Return a document as it is stored."""
         return stored_document(snapshot, uri), True
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:  # noqa: ARG002
@@ -376,7 +362,6 @@ class Documents(Collection):
         )
 
     def close(self) -> None:
-        """Close the files."""
         self.store.close()
 
 
@@ -454,7 +439,6 @@ class Databases:
 
     @property
     def settings(self) -> Settings:
-        """The settings that the databases are opened with."""
         return self._settings()
 
     def open(self, name: str = DEFAULT) -> Documents:
@@ -470,7 +454,6 @@ class Databases:
             return database
 
     def names(self) -> list[str]:
-        """Return the names of the existing databases."""
         settings = self.settings
         names = stored_names(Path(settings.documents.dir), settings, KIND_OF_DATABASES)
         return sorted(filter(is_database_name, names))
@@ -489,17 +472,14 @@ class Databases:
 
     @property
     def awake(self) -> bool:
-        """Whether a database holds anything that :meth:`rest` releases."""
         return any(database.awake for database in list(self._opened.values()))
 
     def rest(self) -> None:
-        """Release what a query can load again."""
         self._own_model = None
         for database in list(self._opened.values()):
             database.rest()
 
     def close(self) -> None:
-        """Close the files of all databases."""
         for database in list(self._opened.values()):
             database.close()
 

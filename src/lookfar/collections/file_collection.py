@@ -40,7 +40,7 @@ from lookfar.errors import (
 )
 from lookfar.index import freshness
 from lookfar.index.recipe import epoch_fingerprint, policy_from, secrets_from
-from lookfar.model import Document, Incomplete, IndexReport, Lane, Status
+from lookfar.model import Document, Edit, Incomplete, IndexReport, Lane, Status
 from lookfar.retrieve.locate.address import SCHEME, parse_address
 from lookfar.retrieve.locate.target import parse_target
 from lookfar.sources.confine import Refused, Root
@@ -56,12 +56,9 @@ if TYPE_CHECKING:
     from lookfar.index.keeper import Pass
     from lookfar.index.progress import OnProgress, Progress
     from lookfar.index.strategies import Work
-    from lookfar.model import Edit
-    from lookfar.ports import Snapshot
+    from lookfar.ports import CollectionSnapshot, Maker, Snapshot
     from lookfar.sources.folder.policy import Policy
     from lookfar.sources.folder.walk import Walk
-    from lookfar.store.health.repair import Maker
-    from lookfar.store.shared.snapshot import StoredSnapshot
 
 _EDITS = "edits"
 """The folder of edit transactions beside the index; deleting the index does not remove it."""
@@ -72,8 +69,6 @@ _PASS_PATIENCE = 3.0
 
 
 class Files(Collection):
-    """The files below one root and their index. May be shared by threads."""
-
     kind: ClassVar[Kind] = "files"
 
     def __init__(
@@ -112,12 +107,10 @@ class Files(Collection):
 
     @property
     def source_path(self) -> str:
-        """The path of the root."""
         return self.root.path
 
     @property
     def policy(self) -> Policy:
-        """Which files the settings admit."""
         return policy_from(self.settings, self.root.path)
 
     def settle(self) -> None:
@@ -282,7 +275,6 @@ class Files(Collection):
         return report
 
     def make_maker(self) -> Maker:
-        """Return how keywords and vectors are made from stored texts."""
         from lookfar.index.rederive import file_maker
 
         return file_maker(self.settings, self.embedder, self._lane)
@@ -404,9 +396,7 @@ class Files(Collection):
         return text_parser_for(uri)(uri, text), same
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
-        """Return what is indexed; with ``check``, compare the disk with it."""
-
-        def find_stale(snapshot: StoredSnapshot) -> tuple[str, ...]:
+        def find_stale(snapshot: CollectionSnapshot) -> tuple[str, ...]:
             walked = self.walk()
             return freshness.differences(
                 walked, snapshot.known(), snapshot.left_out(), self.policy
@@ -418,7 +408,6 @@ class Files(Collection):
         return replace(state, receipts=self.receipts.total())
 
     def walk(self) -> Walk:
-        """Walk over the files that the policy admits."""
         from lookfar.sources.folder.walk import walk
 
         self.last_walk = walk(self.root, self.policy, before=self.last_walk)
@@ -474,7 +463,6 @@ class Files(Collection):
 
     @property
     def watch_wanted(self) -> bool | None:
-        """Whether the caller asked to follow the folder, or not to; None if it did not say."""
         return self.following.wanted
 
     def watch(
@@ -491,7 +479,6 @@ class Files(Collection):
             self.following.watch(strategy, debounce_ms, on_pass)
 
     def unwatch(self) -> None:
-        """Stop following, after the running pass."""
         self.following.stop()
 
     def forget_unwatch(self) -> None:
@@ -526,7 +513,6 @@ def to_uri(path: str) -> str:
 
 
 def _resolve_edit_target(root: Root, edit: Edit) -> Target:
-    """Parse the target of an edit."""
     target, whole_document = edit.target, edit.op in ("create", "fix")
     if target.startswith(SCHEME):
         _, wanted = parse_address(target)

@@ -89,10 +89,6 @@ class Folder(Files):
     # -- histories and memories --------------------------------------------------
 
     def histories(self, *, look: bool) -> dict[str, Commits]:
-        """Return the commits of the repository that contains this folder, under ``""``.
-
-        With ``look``, which takes a walk, also of the repositories below it, by their URI.
-        """
         return self._histories.find(look=look)
 
     @property
@@ -133,19 +129,16 @@ class Folder(Files):
         return [*self._histories.opened, *memories]
 
     def unwatch(self) -> None:
-        """Stop following the files, histories and memories, after the running passes."""
         super().unwatch()
         for companion in self._companions():
             companion.unwatch()
 
     def rest(self) -> None:
-        """Release what a query can load again, here and in the histories and memories."""
         for companion in self._companions():
             companion.rest()
         super().rest()
 
     def close(self) -> None:
-        """Stop following and building, and close the index files."""
         super().close()
         for companion in self._companions():
             companion.close()

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from lookfar.collections.file_collection import to_uri
+from lookfar.collections.file_collection import Files, to_uri
 from lookfar.collections.read_documents import unknown_document
 from lookfar.errors import IndexBusy, IndexCorrupt, IndexHeld, IOFailed, NotFound
-
-if TYPE_CHECKING:
-    from lookfar.collections.file_collection import Files
-    from lookfar.model import Edit, EditResult, Validation
+from lookfar.model import Edit, EditResult, Validation
 
 _INDEX_PATIENCE: Final = 30.0
 """Seconds that a finished edit waits for the index to be updated."""

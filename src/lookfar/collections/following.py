@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lookfar.index.keeper import Keeper, Pass
     from lookfar.index.strategies import Work
     from lookfar.model import Incomplete, IndexReport, Watching
+    from lookfar.ports import Store
     from lookfar.sources.confine import Root
-    from lookfar.store.opening import Store
 
 _DRAIN_SECONDS: Final = 5.0
 """Seconds that a query waits for the keeper to index what just changed."""
@@ -31,7 +31,6 @@ class Following:
         self.keeper: Keeper | None = None
 
     def start(self, make_keeper: Callable[[], Keeper]) -> None:
-        """Start a keeper unless one is running."""
         with self._lock:
             if self.keeper is None:
                 self.keeper = make_keeper()
@@ -53,7 +52,6 @@ class Following:
         return keeper is not None and keeper.drain(timeout)
 
     def state(self) -> Watching | None:
-        """Return the keeper's state; None when the collection is not followed."""
         keeper = self.keeper
         return keeper.state() if keeper is not None else None
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lookfar.errors import InvalidArgument
 from lookfar.model import Counts, GenerationDiff, GenerationInfo, Pruned
-
-if TYPE_CHECKING:
-    from lookfar.store.catalogue.generations import Generation
-    from lookfar.store.opening import Store
+from lookfar.ports import Generation, Store
 
 
 class Generations:
@@ -54,7 +49,7 @@ class Generations:
 
     def unpin(self, number: int, *, wait_seconds: float = 0.0) -> GenerationInfo:
         """Let retention remove a generation again, with the next pass."""
-        self._store.unpin(number, wait_seconds=wait_seconds)
+        self._store.pin(number, pinned=False, wait_seconds=wait_seconds)
         return self._find(number)
 
     def prune(self, keep: int, *, wait_seconds: float = 0.0) -> Pruned:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from lookfar.collections.following import Following
     from lookfar.config import Settings
     from lookfar.index.progress import OnProgress
-    from lookfar.store.health.repair import Maker
-    from lookfar.store.opening import Store
+    from lookfar.ports import Maker, Store
 
 REBUILD_PATIENCE: Final = 10.0
 """Seconds that a query waits for a background rebuild before it raises ``IndexBusy``."""

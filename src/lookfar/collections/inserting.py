@@ -24,12 +24,10 @@ _MAX_TAGS: Final = 1_000
 
 
 def is_database_name(name: str) -> bool:
-    """Return whether a database may have this name."""
     return _NAME.fullmatch(name) is not None and _DEVICE.fullmatch(name) is None
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a database; raise ``InvalidArgument`` for one it cannot have."""
     if not is_database_name(name):
         raise InvalidArgument(
             f"{name[:100]!r} cannot be the name of a database.",

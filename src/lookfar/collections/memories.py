@@ -9,25 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from lookfar.collections.collection import OpenModel
 from lookfar.collections.file_collection import Files
+from lookfar.config import Settings
 from lookfar.edit.memories import MemoryFolder
 from lookfar.edit.memory_file import MAX_BYTES
 from lookfar.errors import IOFailed
 from lookfar.index.recipe import secrets_from
+from lookfar.model import RelatedEntry
 from lookfar.retrieve.neighbours.mentions import find_mentions, read_front_matter, resolve_outgoing
-from lookfar.sources.confine import Refused
+from lookfar.sources.confine import Refused, Root
 from lookfar.store.catalogue.link_names import link_name
 from lookfar.text.parse.markdown import parse
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lookfar.collections.collection import OpenModel
-    from lookfar.config import Settings
-    from lookfar.model import RelatedEntry
-    from lookfar.sources.confine import Root
 
 _DIGEST_LENGTH = 16
 """Characters of a document's hash that are stored in a memory that cites it."""
@@ -35,8 +30,6 @@ _MOST_CHECKED = 1_000
 
 
 class Memories(Files):
-    """The memories of one project or user. May be shared by threads."""
-
     kind = "memory"
 
     def __init__(
@@ -57,7 +50,6 @@ class Memories(Files):
 
     @property
     def recent(self) -> tuple[float, float]:
-        """For how many days a memory counts as recent, and by what factor that weighs."""
         return self.settings.memory.recent_days, self.settings.memory.recent_factor
 
     def refresh(self) -> None:

@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from threading import Lock
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from lookfar.common.turns import TURNS
 from lookfar.errors import IndexBusy, IndexHeld, LookfarError
-
-if TYPE_CHECKING:
-    from lookfar.index.progress import OnProgress, Progress
-    from lookfar.model import IndexReport
+from lookfar.index.progress import OnProgress, Progress
+from lookfar.model import IndexReport
 
 PATIENCE: Final = 600.0
 """Seconds that a query waits for another process to build the index it needs."""

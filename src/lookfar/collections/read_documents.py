@@ -14,12 +14,13 @@ from difflib import get_close_matches
 from functools import partial
 from hashlib import sha256
 from heapq import nlargest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from unicodedata import normalize
 
-from lookfar.collections.collection import note_held
+from lookfar.collections.collection import Collection, note_held
 from lookfar.common.target import Target
 from lookfar.errors import InvalidArgument, NotFound
+from lookfar.index.progress import OnProgress
 from lookfar.model import (
     Document,
     Incomplete,
@@ -32,10 +33,12 @@ from lookfar.model import (
     Reading,
     Related,
     RelatedKind,
+    Section,
     Span,
     State,
     display_path,
 )
+from lookfar.ports import Place, Snapshot
 from lookfar.retrieve.locate.symbols import find_definitions, find_only_definition
 from lookfar.retrieve.locate.target import (
     check_citation,
@@ -48,12 +51,6 @@ from lookfar.retrieve.neighbours import drawing
 from lookfar.retrieve.neighbours.related import KINDS, SYMBOL_KINDS, Part
 from lookfar.retrieve.neighbours.related import find_related as rank_related
 from lookfar.text.parse.formats import text_parser_for
-
-if TYPE_CHECKING:
-    from lookfar.collections.collection import Collection
-    from lookfar.index.progress import OnProgress
-    from lookfar.model import Section
-    from lookfar.ports import Place, Snapshot
 
 _MAX_NAME: Final = 300
 """Characters of a name that are compared with other names: comparing takes time."""
@@ -114,7 +111,6 @@ def titles(collection: Collection, prefix: str = "") -> list[tuple[str, str]]:
 
 
 def contains(collection: Collection, target: str) -> bool:
-    """Return whether a target names a document of this collection."""
     _refuse_lone_surrogates(target)
 
     def look() -> bool:
@@ -192,8 +188,6 @@ def read_page(
 def list_pages(
     collection: Collection, on_progress: OnProgress | None = None
 ) -> tuple[list[PageInfo], list[Incomplete]]:
-    """Return every document that has text, by URI, and notes on what may be missing."""
-
     def look() -> tuple[list[PageInfo], list[Incomplete]]:
         notes = collection.freshen(on_progress)
         with collection.store.snapshot() as snapshot:
@@ -269,7 +263,6 @@ def draw_graph(
     community: int | None = None,
     name: str = "",
 ) -> LinkGraph:
-    """Return the best linked documents, those around one, or those of a community."""
     _refuse_lone_surrogates(around)
 
     def look() -> LinkGraph:

@@ -24,8 +24,6 @@ _WRITE_SECONDS: Final = 10.0
 
 
 class ReceiptBook:
-    """The receipts of one index."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._unwritten = Receipts()
@@ -45,7 +43,6 @@ class ReceiptBook:
             return self._read() + self._unwritten
 
     def close(self) -> None:
-        """Write the remaining receipts."""
         with self._lock:
             self._write()
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from lookfar.collections.file_collection import to_uri
+from lookfar.collections.file_collection import Files, to_uri
 from lookfar.collections.read_documents import contains
 from lookfar.index.recipe import secrets_from
+from lookfar.model import Ruling
 from lookfar.sources.confine import Refused
 from lookfar.sources.fingerprints import is_binary
 from lookfar.text.normalise import normalise
 from lookfar.text.parse.formats import detect_format, is_readable
-
-if TYPE_CHECKING:
-    from lookfar.collections.file_collection import Files
-    from lookfar.model import Ruling
 
 
 def measure_files(folder: Files, prefix: str = "") -> Mapping[str, int]:

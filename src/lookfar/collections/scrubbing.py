@@ -25,8 +25,6 @@ _STOP_SECONDS: Final = 2.0
 
 
 class Scrubber:
-    """The background checks of one collection."""
-
     def __init__(self, healing: Healing, passes: Passes, label: str) -> None:
         """``label`` names the collection in the log."""
         self._healing = healing

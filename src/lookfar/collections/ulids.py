@@ -43,7 +43,6 @@ def derived(owner: str, *parts: str) -> str:
 
 
 def is_ulid(text: str) -> bool:
-    """Return whether a text is a ULID in capitals."""
     return _ULID.fullmatch(text) is not None
 
 

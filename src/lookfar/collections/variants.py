@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lookfar.config import Settings
-    from lookfar.store.opening import Store
+    from lookfar.ports import Store
 
 ASKED_FILE: Final = "ASKED"
 """Its time of modification is when the index was last asked."""

@@ -95,7 +95,6 @@ Mongolian letters. Each matches one character, so that a run of them is still fl
 
 
 def is_hidden(character: str) -> bool:
-    """Tell whether a character is in the table, in any use."""
     return _ANY.match(character) is not None
 
 

@@ -43,7 +43,6 @@ class Turns:
 
     @property
     def computing(self) -> int:
-        """Number of calls with a turn."""
         return self._computing
 
     @property

@@ -28,8 +28,6 @@ _AFTER = re.compile(r"[\s)>\]|\"'\\]|$")
 
 
 class Anchors:
-    """The anchors of one document."""
-
     def __init__(self, document: Document) -> None:
         self._sections = [section for section in document.sections if section.level]
         self._ids: dict[str, Section] = {}

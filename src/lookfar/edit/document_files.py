@@ -71,7 +71,6 @@ class DocumentFiles:
         return self.digest_at(f"{above}/{document.staged}" if above else document.staged)
 
     def mode_of(self, uri: str) -> int:
-        """Return the permission bits of an existing document."""
         with self.open_parent(uri) as handle:
             try:
                 return stat.S_IMODE(lstat_in(handle, base_name(uri)).st_mode)

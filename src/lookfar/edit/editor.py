@@ -111,7 +111,6 @@ class Editor:
         return replace(result, transaction=number, dry_run=False)
 
     def validate(self, uri: str, *, single_h1: bool | None = None) -> Validation:
-        """Check a document against the heading rules."""
         space = self._workspace()
         space.check_editable(uri)
         document = parse(uri, space.shape(uri, space.documents.read(uri)).text)
@@ -120,7 +119,6 @@ class Editor:
         return Validation(self._collection, uri, violations, hash_text(document.text))
 
     def undoable(self) -> list[UndoStep]:
-        """Return the transactions that can be undone, newest first."""
         return [
             UndoStep(step.number, self._collection, tuple(d.uri for d in step.documents), step.at)
             for step in self.transactions.steps.list_steps()

@@ -69,8 +69,6 @@ _LOCK: Final = ".memories.lock"
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Counts over all memories."""
-
     total: int
     by_type: Mapping[str, int]
     by_status: Mapping[str, int]
@@ -124,7 +122,6 @@ class MemoryFolder:
         return memories
 
     def trash(self) -> list[Trashed]:
-        """Return what is in the trash, by name, oldest version first."""
         return self._trash.entries()
 
     def stats(self) -> MemoryStats:

@@ -97,7 +97,6 @@ def read_cites(raw: bytes) -> Mapping[str, str]:
 
 
 def build_memory(values: Mapping[str, Any], body: str) -> bytes:
-    """Return the file of a new memory."""
     return encode(f"---\n{_front_matter(values)}---\n\n{body}\n")
 
 

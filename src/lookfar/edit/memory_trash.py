@@ -33,8 +33,6 @@ class Trashed:
 
 
 class Trash:
-    """Versions in the trash of one memory folder."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._trash = folder / TRASH
@@ -58,7 +56,6 @@ class Trash:
         return {name: sorted(numbers) for name, numbers in versions.items()}
 
     def entries(self) -> list[Trashed]:
-        """Return what is in the trash, by name, oldest version first."""
         return [
             Trashed(name, number, not os.path.lexists(self._folder / name))
             for name, numbers in sorted(self.versions().items())

@@ -329,7 +329,6 @@ def _fences_unchanged(document: Document, changes: Sequence[Change], result: Doc
 
 
 def length(pieces: Iterable[Piece]) -> int:
-    """Return the length of the text that these pieces make."""
     return sum(len(p) if isinstance(p, str) else p[1] - p[0] for p in pieces)
 
 
@@ -514,7 +513,6 @@ def _parent_and_neighbour(
 def _insert_offset(
     document: Document, parent: Section | None, beside: Section | None, position: Position
 ) -> int:
-    """Return the offset at which a section is inserted."""
     if beside is not None:
         return beside.span.start if position == "before" else beside.span.end
     if parent is not None:

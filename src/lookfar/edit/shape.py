@@ -34,8 +34,6 @@ class Change(NamedTuple):
 
 
 class Shape:
-    """One file as it was read."""
-
     __slots__ = ("_breaks", "_lacks_newline", "_mark", "_raw", "secrets", "text")
 
     def __init__(self, uri: str, raw: bytes, secrets: Secrets = NO_EXCEPTIONS) -> None:

@@ -32,8 +32,6 @@ _STAGED: Final = re.compile(r"\.lookfar-[0-9]{6,12}-[0-9]+-[0-9a-f]{8}\.tmp")
 
 @dataclass(frozen=True, slots=True)
 class StepDocument:
-    """One document of a transaction."""
-
     uri: str
     old: str | None
     """SHA-256 of the bytes before the transaction; None if the document did not exist."""
@@ -130,7 +128,6 @@ class StepFolder:
         return old
 
     def finish(self, step: Step) -> None:
-        """Record a step as finished."""
         files.write_atomic(self._step_folder(step.number) / _STEP, _to_json(step))
 
     def remove_step(self, step: Step) -> None:

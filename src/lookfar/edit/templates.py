@@ -34,8 +34,6 @@ BUILT_IN: Final = {
 
 
 class Templates:
-    """The templates of one root."""
-
     def __init__(self, root: Root, folder: str) -> None:
         """``folder`` is the URI of the folder with the user's templates, or empty."""
         self._root = root

@@ -289,7 +289,6 @@ class Transactions:
     # -- undo --------------------------------------------------------------------
 
     def last_step(self, uri: str) -> Step | None:
-        """Return the last transaction that changed a document."""
         for step in self.steps.list_steps():
             if any(document.uri == uri for document in step.documents):
                 return step

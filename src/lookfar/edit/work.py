@@ -19,8 +19,6 @@ from lookfar.text.parse.markdown import parse
 
 @dataclass(slots=True)
 class Work:
-    """A document while it is edited."""
-
     uri: str
     old: bytes | None
     raw: bytes

@@ -54,8 +54,6 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """Progress of a download."""
-
     model: str
     bytes: int
     total_bytes: int
@@ -371,7 +369,6 @@ def _has_hash(file: _File, path: Path) -> bool:
 
 
 def hash_file(path: Path, digest: Any) -> str:
-    """Return the hash of a file, in hexadecimal."""
     with _io_errors(f"reading {path.name}"), path.open("rb") as file:
         while data := file.read(_READ_BYTES):
             digest.update(data)

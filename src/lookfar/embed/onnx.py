@@ -98,7 +98,6 @@ class OnnxEmbedder:
 
     @property
     def _prefixes(self) -> tuple[str, str]:
-        """The prefixes of questions and of passages."""
         query, passage = self._settings.query_prefix, self._settings.passage_prefix
         return (
             self._card.query_prefix if query == "auto" else query,
@@ -107,7 +106,6 @@ class OnnxEmbedder:
 
     @property
     def batch(self) -> int:
-        """Number of texts in a batch."""
         return self._settings.batch or (_GPU_BATCH if self._on_gpu else _CPU_BATCH)
 
     # -- texts to vectors ----------------------------------------------------

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lookfar.config import EmbedSettings
-    from lookfar.ports import Embedder
+from lookfar.config import EmbedSettings
+from lookfar.ports import Embedder
 
 WITHOUT_MODEL = "none"
 _LIGHT = ("", "static", "hash", WITHOUT_MODEL)

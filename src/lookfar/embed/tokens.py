@@ -24,7 +24,6 @@ class TokenCache(dict[str, bytes]):
     """Caches the token IDs of words, two bytes each; cleared when full."""
 
     def tokenize(self, word: str) -> bytes:
-        """Return the IDs of a word that is not cached."""
         raise NotImplementedError
 
     def __missing__(self, word: str) -> bytes:

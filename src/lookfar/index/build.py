@@ -9,9 +9,9 @@ import os
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lookfar.config import EmbedSettings
+from lookfar.config import EmbedSettings, Settings
 from lookfar.embed.providers import WITHOUT_MODEL, in_workers
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
@@ -26,16 +26,10 @@ from lookfar.index.recipe import (
 from lookfar.index.reconcile import Changes, Request, compare
 from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPool
 from lookfar.model import Failure, Fingerprint, IndexReport, Lane, Skipped
-from lookfar.ports import LeftOut, Version
+from lookfar.ports import Embedder, Known, LeftOut, Store, Version, Writer
+from lookfar.sources.confine import Root
 from lookfar.sources.fingerprints import is_settled
 from lookfar.sources.folder.walk import Walk, examine_files, walk
-
-if TYPE_CHECKING:
-    from lookfar.config import Settings
-    from lookfar.ports import Embedder, Known
-    from lookfar.sources.confine import Root
-    from lookfar.store.opening import Store
-    from lookfar.store.shared.write_session import WriteSession
 
 _BATCH_BYTES = 512_000
 _BATCH_FILES = 64
@@ -139,7 +133,7 @@ class Build:
                 developer=f"FILE_LIMIT_WARNING: {total} files, {len(known)} known",
             )
 
-    def _write(self, writer: WriteSession, changes: Changes, known: dict[str, Known]) -> None:
+    def _write(self, writer: Writer, changes: Changes, known: dict[str, Known]) -> None:
         for uri in changes.gone:
             writer.remove(uri)
         done_files = done_bytes = 0
@@ -157,7 +151,7 @@ class Build:
                 Progress(done_files, total.total_files, done_bytes, total.total_bytes)
             )
 
-    def _save_on_failure(self, writer: WriteSession, outcomes: Batches) -> Batches:
+    def _save_on_failure(self, writer: Writer, outcomes: Batches) -> Batches:
         """Pass outcomes on; if the model fails, save what it made for the next build."""
         try:
             yield from outcomes
@@ -166,7 +160,7 @@ class Build:
                 writer.checkpoint()
             raise
 
-    def _prepare(self, writer: WriteSession, changes: Changes) -> Batches:
+    def _prepare(self, writer: Writer, changes: Changes) -> Batches:
         recipe = Recipe(
             root=self._root,
             max_file_bytes=self._settings.sources.max_file_bytes,
@@ -192,7 +186,7 @@ class Build:
             pool.close()
 
     def _apply(
-        self, writer: WriteSession, request: Request, outcome: Outcome, known: dict[str, Known]
+        self, writer: Writer, request: Request, outcome: Outcome, known: dict[str, Known]
     ) -> None:
         before = known.get(outcome.uri)
         match outcome:
@@ -222,7 +216,7 @@ class Build:
 
     def _finish(
         self,
-        writer: WriteSession,
+        writer: Writer,
         changes: Changes,
         seen: Walk,
         known: dict[str, Known],

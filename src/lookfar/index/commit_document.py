@@ -13,16 +13,15 @@ from zlib import compress
 
 from lookfar.index.prepare import FASTEST, Prepared, make_section_rows
 from lookfar.model import Document, Fingerprint, Section, Span
-from lookfar.ports import PATH_SEPARATOR, Version
+from lookfar.ports import PATH_SEPARATOR, ChunkRow, LinkRow, Version
 from lookfar.store.keywords.analyser import analyse
+from lookfar.text.chunk.headings import Sizes
 from lookfar.text.chunk.headings import chunk as chunk_document
 from lookfar.text.chunk.identity import chunk_id, content_name
 from lookfar.text.normalise import normalise
 
 if TYPE_CHECKING:
-    from lookfar.ports import ChunkRow, LinkRow
     from lookfar.sources.git.history import Commit
-    from lookfar.text.chunk.headings import Sizes
 
 RENDERING = 3
 """Raise this whenever the same commit would give another text."""
@@ -70,7 +69,6 @@ class Rendered:
 
 
 def render(commit: Commit) -> Rendered:
-    """Write a commit as one text."""
     title = _clean(commit.title)[:_TITLE_SHOWN]
     message = _clean(f"{commit.title}\n\n{commit.body}" if commit.body else commit.title).strip()
     head = f"{message or '(no message)'}\n\n"

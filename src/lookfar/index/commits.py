@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lookfar.config import Settings
 from lookfar.index.commit_document import RENDERING, prepare_commit
 from lookfar.index.prepare import batched, embed, token_counter
 from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
@@ -30,6 +31,7 @@ from lookfar.index.recipe import (
     sizes_from,
 )
 from lookfar.model import IndexReport
+from lookfar.ports import Embedder, Known, Store, Writer
 from lookfar.sources.git.history import (
     compute_stamp,
     find_present,
@@ -41,12 +43,6 @@ from lookfar.sources.git.history import (
 )
 from lookfar.sources.git.repositories import Repository
 from lookfar.sources.secrets.screen import mask_diff
-
-if TYPE_CHECKING:
-    from lookfar.config import Settings
-    from lookfar.ports import Embedder, Known
-    from lookfar.store.opening import Store
-    from lookfar.store.shared.write_session import WriteSession
 
 _FEW_COMMITS = 500
 """Up to this many new commits, diffs are read in the same pass."""
@@ -131,7 +127,7 @@ class HistoryBuild:
 
     def _open_writer(
         self, rebuild: bool, wait_seconds: float, let_go: bool
-    ) -> AbstractContextManager[WriteSession]:
+    ) -> AbstractContextManager[Writer]:
         return self._store.writer(
             history_fingerprint(self._settings, self._embedder),
             self._embedder.dimensions if self._embedder else 1,
@@ -212,7 +208,7 @@ class HistoryBuild:
         self._tally["thin"] = len(without_diff) - len(thin)
         return _Plan(new, gone, thin, tips, len(known) - len(gone) - len(thin))
 
-    def _write(self, writer: WriteSession, plan: _Plan, diffs: bool) -> None:
+    def _write(self, writer: Writer, plan: _Plan, diffs: bool) -> None:
         for uri in plan.gone:
             writer.remove(uri)
         diff_lines = self._settings.git.diff_lines

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from lookfar.common.folders import list_folder
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
@@ -21,17 +21,18 @@ from lookfar.index.inserted import analyse_inserted
 from lookfar.index.prepare import analyse_document
 from lookfar.index.progress import CheckpointTimer
 from lookfar.model import Chunk, Span
-from lookfar.ports import PATH_SEPARATOR
-from lookfar.store.catalogue.erasing import ChunkedDocument
+from lookfar.ports import (
+    PATH_SEPARATOR,
+    ChunkedDocument,
+    CollectionSnapshot,
+    Store,
+    Streams,
+    Version,
+    Writer,
+)
 from lookfar.store.catalogue.exports import digest
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.text.parse.formats import text_parser_for
-
-if TYPE_CHECKING:
-    from lookfar.ports import Streams, Version
-    from lookfar.store.opening import Store
-    from lookfar.store.shared.snapshot import StoredSnapshot
-    from lookfar.store.shared.write_session import WriteSession
 
 DOCUMENTS: Final = "documents"
 """The folder of inserted documents; on a server, the prefix of their names."""
@@ -40,8 +41,6 @@ _SCHEMES: Final = ("postgresql://", "postgres://")
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The result of copying one collection."""
-
     collection: str
     documents: int
     chunks: int
@@ -55,8 +54,6 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A collection that was not copied."""
-
     collection: str
     why: str
 
@@ -77,7 +74,6 @@ class IndexLocation:
         return self.place.startswith(_SCHEMES)
 
     def names(self) -> list[str]:
-        """List the serving collections."""
         if self.on_server:
             from lookfar.store.postgres.server import server_at
 
@@ -130,7 +126,6 @@ def copy(
     on_copied: OnCopied | None = None,
     wait_seconds: float = 0.0,
 ) -> Iterator[Copied | Skipped]:
-    """Copy collections one by one."""
     if source.place == target.place:
         raise InvalidArgument(
             "Source and target are the same.", hint="Choose two different places."
@@ -202,7 +197,7 @@ def _copy_collection(
     return Copied(name, len(uris), chunks, copied, content, generation)
 
 
-def _copy_document(writer: WriteSession, snapshot: StoredSnapshot, version: Version) -> None:
+def _copy_document(writer: Writer, snapshot: CollectionSnapshot, version: Version) -> None:
     lacking = writer.missing(version.embedded)
     names, entries = snapshot.streams(version.uri) or _analyse_again(snapshot, version)
     writer.put(
@@ -234,7 +229,7 @@ def _copy_differs(name: str, developer: str) -> IOFailed:
     )
 
 
-def _analyse_again(snapshot: StoredSnapshot, version: Version) -> Streams:
+def _analyse_again(snapshot: CollectionSnapshot, version: Version) -> Streams:
     """Analyse the stored text again, for a store that does not keep the terms."""
     text = snapshot.text(version.uri) or ""
     spans = [(row[4], row[5]) for row in version.chunks]

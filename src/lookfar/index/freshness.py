@@ -8,17 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from lookfar.errors import IndexBusy, IOFailed, ModelUnavailable, how_many
 from lookfar.index.reconcile import Changes, compare, find_stale
 from lookfar.model import Incomplete
+from lookfar.ports import Known, LeftOut
+from lookfar.sources.confine import Root
+from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import Walk, walk
-
-if TYPE_CHECKING:
-    from lookfar.ports import Known, LeftOut
-    from lookfar.sources.confine import Root
-    from lookfar.sources.folder.policy import Policy
 
 FEW_FILES = 32
 _FEW_BYTES = 2_000_000
@@ -55,12 +52,10 @@ class Freshness:
     walk: Walk
 
     def notes(self) -> list[Incomplete]:
-        """Return the notes for the answer."""
         return stale_notes(self.stale)
 
 
 def stale_notes(uris: Sequence[str]) -> list[Incomplete]:
-    """Return a note that names the stale files."""
     if not uris:
         return []
     detail = f"{how_many(len(uris), 'file')} changed since the last indexing"

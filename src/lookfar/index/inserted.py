@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zlib import compress
 
 from lookfar.common.lines import Lines
+from lookfar.config import Settings
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.errors import IndexCorrupt
 from lookfar.index.prepare import FASTEST, Prepared, batched, embed
@@ -25,23 +26,23 @@ from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
 from lookfar.index.recipe import describe_format
 from lookfar.index.rederive import make_maker
 from lookfar.model import Fingerprint
-from lookfar.ports import ChunkRow, Streams, Version
-from lookfar.store.catalogue.erasing import ChunkedDocument
+from lookfar.ports import (
+    ChunkedDocument,
+    ChunkRow,
+    Embedder,
+    Maker,
+    Rescue,
+    Store,
+    StoredDocument,
+    Streams,
+    Version,
+    Writer,
+)
 from lookfar.store.catalogue.migrations import FORMAT
 from lookfar.store.keywords.analyser import TERMS, analyse
 from lookfar.store.keywords.fields import FIELDS, NAMES, PAGE_FIELDS
 from lookfar.text.chunk.identity import content_name
 from lookfar.text.chunk.sentences import VERSION, split_sentences
-
-if TYPE_CHECKING:
-    from lookfar.config import Settings
-    from lookfar.ports import Embedder
-    from lookfar.store.catalogue.erasing import StoredDocument
-    from lookfar.store.health.repair import Maker
-    from lookfar.store.health.salvage import Rescue
-    from lookfar.store.opening import Store
-    from lookfar.store.shared.write_session import WriteSession
-
 
 _log = logging.getLogger(__name__)
 
@@ -168,8 +169,6 @@ def _make_title(document: Inserted) -> str:
 
 
 class DocumentWriter:
-    """Write the documents of one database."""
-
     def __init__(
         self,
         store: Store,
@@ -280,7 +279,7 @@ class DocumentWriter:
             writer.activate(self._make_manifest(added=done))
         return rescue
 
-    def _carry_over(self, writer: WriteSession, on_progress: OnProgress | None = None) -> int:
+    def _carry_over(self, writer: Writer, on_progress: OnProgress | None = None) -> int:
         """Copy the documents of the serving epoch into a new one."""
         if not self._store.exists:
             return 0
@@ -290,7 +289,7 @@ class DocumentWriter:
 
     def _fill(
         self,
-        writer: WriteSession,
+        writer: Writer,
         documents: Iterable[StoredDocument],
         on_progress: OnProgress | None = None,
         *,
@@ -323,7 +322,7 @@ class DocumentWriter:
 
         return make_maker(self.fingerprint, prepare_stored, self._embedder, sources=False)
 
-    def _open_writer(self, *, rebuild: bool = False) -> AbstractContextManager[WriteSession]:
+    def _open_writer(self, *, rebuild: bool = False) -> AbstractContextManager[Writer]:
         return self._store.writer(
             self.fingerprint,
             self._embedder.dimensions if self._embedder else 1,
@@ -341,7 +340,6 @@ class DocumentWriter:
         return {"root": str(self._store.folder), "collection": self._collection}
 
     def _read_hashes(self, documents: Sequence[Inserted]) -> dict[str, bytes]:
-        """Return the stored hash of each of the documents that exists."""
         if not self._store.exists:
             return {}
         with self._store.snapshot() as snapshot:
@@ -352,7 +350,7 @@ class DocumentWriter:
         sizes = self._settings.documents
         return prepare_document(document, sizes.chunk_chars, sizes.overlap_chars, self._name)
 
-    def _embed(self, prepared: Sequence[Prepared], writer: WriteSession | None = None) -> None:
+    def _embed(self, prepared: Sequence[Prepared], writer: Writer | None = None) -> None:
         started = time.perf_counter()
         # Without a writer embed everything: vectors that exist now may be erased before writing.
         count = embed(prepared, self._embedder, writer.missing if writer is not None else set)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Condition, Lock, Thread, current_thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lookfar.errors import LookfarError, as_out_of_memory
 from lookfar.index.strategies import (
@@ -24,9 +24,7 @@ from lookfar.index.strategies import (
     documents_among,
 )
 from lookfar.model import Watching
-
-if TYPE_CHECKING:
-    from lookfar.ports import Watcher
+from lookfar.ports import Watcher
 
 _TEND_HEALTHY: Final = 5.0
 _TEND_UNHEALTHY: Final = 0.5
@@ -125,7 +123,6 @@ class Keeper:
         return self._strategy
 
     def state(self) -> Watching:
-        """Return the state of the keeper and its watcher."""
         with self._handover:
             queued = self._dirty.names() | self._watcher.peek().uris
             everything = self._dirty.everything or self._watcher.peek().everything

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from zlib import compress
 
 from lookfar.model import Block, Chunk, Document, Fingerprint, Lane, Section, Skipped, Symbol
-from lookfar.ports import PATH_SEPARATOR, ChunkRow, SectionRow, Version
+from lookfar.ports import PATH_SEPARATOR, ChunkRow, Embedder, SectionRow, Version
 from lookfar.store.catalogue.link_names import link_name, list_names
 from lookfar.store.keywords.analyser import analyse
 from lookfar.store.keywords.signatures import sign
@@ -29,7 +29,6 @@ from lookfar.text.parse.formats import text_parser_for
 from lookfar.text.parse.languages import language_of_fence
 
 if TYPE_CHECKING:
-    from lookfar.ports import Embedder
     from lookfar.sources.secrets.screen import Secrets
 
 T = TypeVar("T")
@@ -179,7 +178,6 @@ def embed(
 
 
 def batched(items: Iterable[T], size: int = _BATCH) -> Iterator[list[T]]:
-    """Split items into lists of at most ``size``."""
     rest = iter(items)
     while batch := list(islice(rest, size)):
         yield batch

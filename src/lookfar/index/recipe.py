@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lookfar.config import Settings
 from lookfar.embed.providers import WITHOUT_MODEL
+from lookfar.ports import Embedder
 from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy
 from lookfar.sources.secrets.screen import VERSION as SECRETS
 from lookfar.sources.secrets.screen import Secrets
@@ -19,10 +21,6 @@ from lookfar.store.keywords.analyser import TERMS
 from lookfar.store.keywords.fields import FIELDS, PAGE_FIELDS
 from lookfar.text.chunk.definitions import VERSION as CODE_CHUNKING
 from lookfar.text.chunk.parts import Sizes
-
-if TYPE_CHECKING:
-    from lookfar.config import Settings
-    from lookfar.ports import Embedder
 
 CHUNKING = 2
 """Raise this whenever the same text and sizes would give other chunks."""

@@ -6,18 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING
 
+from lookfar.config import Settings
 from lookfar.index.prepare import Prepared, embed, prepare, token_counter
 from lookfar.index.recipe import epoch_fingerprint, sizes_from
-from lookfar.model import Fingerprint
-from lookfar.store.health.repair import Made, Maker
-
-if TYPE_CHECKING:
-    from lookfar.config import Settings
-    from lookfar.model import Lane
-    from lookfar.ports import Embedder
-    from lookfar.store.catalogue.erasing import StoredDocument
+from lookfar.model import Fingerprint, Lane
+from lookfar.ports import Embedder, Made, Maker, StoredDocument
 
 _NO_FINGERPRINT = Fingerprint(0, 0, 0, 0)
 """Nothing that is derived from a file depends on its fingerprint."""
@@ -45,7 +39,7 @@ def make_maker(
     *,
     sources: bool,
 ) -> Maker:
-    """Return a maker for documents of any kind, given how one is prepared."""
+    """Return a maker for documents that ``prepare_stored`` prepares from their stored text."""
 
     def make(stored: StoredDocument) -> Made | None:
         prepared = prepare_stored(stored)

@@ -16,19 +16,17 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from lookfar.errors import InvalidArgument
 from lookfar.ports import Batch
+from lookfar.sources.confine import Root
 from lookfar.sources.folder.watch import MOST_NAMED, drop_nested
 from lookfar.sources.git.metadata import peek_line
 from lookfar.sources.git.repositories import find_repository
 from lookfar.store.ground import files
 from lookfar.store.ground.records import pack_record, unpack_record
 from lookfar.text.parse.formats import is_readable
-
-if TYPE_CHECKING:
-    from lookfar.sources.confine import Root
 
 Strategy = Literal["realtime", "lazy", "git"]
 Occasion = Literal["change", "start", "reconcile", "search", "commit", "request"]
@@ -53,7 +51,7 @@ _NO_HEAD: Final = "none"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a pass has to compare."""
+    """The names that one pass compares with the disk."""
 
     only: frozenset[str] | None
     """URIs, and folders that end in ``/``; None for everything."""
@@ -161,7 +159,6 @@ class Dirty:
     # -- persistence -----------------------------------------------------------
 
     def save(self) -> None:
-        """Save the set."""
         state = {
             "format": _FORMAT,
             "head": self.head,

@@ -26,7 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
@@ -34,19 +34,15 @@ from lookfar.errors import IOFailed, LookfarError, as_out_of_memory, out_of_memo
 from lookfar.index.prepare import Prepared, embed, prepare, token_counter
 from lookfar.index.reconcile import Request
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
-from lookfar.ports import Version
+from lookfar.ports import Embedder, VectorSource, Version
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import NOT_TEXT, content_hash, is_binary, is_settled
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets
 from lookfar.store.catalogue import rows
 from lookfar.store.ground.database import connect, typed_errors
 from lookfar.store.ground.headroom import count_memory_kills
-from lookfar.store.vectors.reuse import Siblings
 from lookfar.text.chunk.headings import Sizes
 from lookfar.text.parse.formats import detect_format
-
-if TYPE_CHECKING:
-    from lookfar.ports import Embedder
 
 Missing = Callable[[Iterable[bytes]], set[bytes]]
 _LENGTH = 8
@@ -82,7 +78,7 @@ class Recipe:
     embed: EmbedSettings
     catalogue: Path | None
     """Where a worker looks up existing vectors; ``None`` if it cannot."""
-    siblings: Siblings | None = None
+    siblings: VectorSource | None = None
     """Other indexes with vectors of the same model."""
     lane: Lane | None = None
     """The kind of all documents, where the whole collection is of one kind."""
@@ -194,8 +190,6 @@ class WorkerPool:
 
 
 class _Child:
-    """One worker process and its pipes."""
-
     def __init__(self, recipe: Recipe, kills: Callable[[], int]) -> None:
         self._recipe = recipe
         self._kills = kills

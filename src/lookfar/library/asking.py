@@ -17,13 +17,12 @@ from lookfar.errors import (
     LookfarError,
     NotFound,
 )
-from lookfar.library.members import is_history
+from lookfar.library.members import Members, is_history
 from lookfar.model import Filters, Incomplete
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.index.progress import OnProgress
-    from lookfar.library.members import Members
     from lookfar.ports import Reranker
     from lookfar.retrieve.ranking import Plan, Source
 
@@ -53,7 +52,6 @@ class Scope:
 
 
 def select_collections(members: Members, scope: Scope) -> Mapping[str, Collection]:
-    """Return the collections that a query is for, by name."""
     if isinstance(scope.collections, str):
         raise InvalidArgument("collections is a str.", hint="Pass a tuple of names.")
     if scope.collections:

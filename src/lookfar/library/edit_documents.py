@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from lookfar.collections import folder_edits
 from lookfar.errors import InvalidArgument, NotFound
-from lookfar.library.members import USER_MEMORIES
+from lookfar.library.members import USER_MEMORIES, Members
 from lookfar.library.reading import resolve
 from lookfar.model import Edit, EditResult, UndoStep, Validation
 from lookfar.retrieve.locate.address import SCHEME, parse_address
@@ -18,7 +18,6 @@ from lookfar.retrieve.neighbours.mentions import ABOUT
 if TYPE_CHECKING:
     from lookfar.edit.memories import MemoryFolder
     from lookfar.edit.memory_file import Memory
-    from lookfar.library.members import Members
 
 
 def edit(
@@ -29,7 +28,6 @@ def edit(
     rewrite_links: bool,
     collection: str,
 ) -> EditResult:
-    """Change documents of one folder by section, all or none."""
     changes = [edits] if isinstance(edits, Edit) else list(edits)
     name = ""
     for change in changes:
@@ -51,7 +49,6 @@ def edit(
 
 
 def undo(members: Members, target: str, *, dry_run: bool, collection: str) -> EditResult:
-    """Undo the last transaction that changed a document."""
     uri, name = _uri_of(target), collection
     if not name and not target.startswith(SCHEME) and len(members.folders) > 1:
         # The document may be gone, so that only the transactions know its folder.
@@ -62,7 +59,6 @@ def undo(members: Members, target: str, *, dry_run: bool, collection: str) -> Ed
 
 
 def list_undoable(members: Members, collection: str) -> list[UndoStep]:
-    """Return the transactions that can be undone, newest first."""
     names = [collection] if collection else list(members.folders)
     steps = [step for name in names for step in members.folder(name).editor(name).undoable()]
     return sorted(steps, key=lambda step: step.at, reverse=True)
@@ -71,7 +67,6 @@ def list_undoable(members: Members, collection: str) -> list[UndoStep]:
 def validate(
     members: Members, target: str, *, collection: str, single_h1: bool | None
 ) -> Validation:
-    """Check a document against the rules for headings."""
     name = _find_folder(members, target, collection)
     folder = members.folder(name)
     return folder_edits.validate(folder, _uri_of(target), single_h1=single_h1, collection=name)
@@ -109,7 +104,6 @@ def _refuse_missing_text(change: Edit) -> None:
 
 
 def open_notebook(members: Members, collection: str) -> MemoryFolder:
-    """Return the memories of a folder as files, by default those of the first folder."""
     from lookfar.collections.memories import open_notebook
 
     owner = members.folder(collection or members.first_name)
@@ -133,7 +127,6 @@ def remember(
     about: Sequence[str],
     author: str,
 ) -> tuple[str, Memory]:
-    """Store a text as a memory, and return it with the name of its collection."""
     if isinstance(about, str):
         raise InvalidArgument("about is a str.", hint="Pass a tuple of URIs.")
     subjects = [_link_to(target) for target in about]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lookfar import config
 from lookfar.collections import read_documents as collection_reading
-from lookfar.collections.databases import Databases
+from lookfar.collections.databases import Databases, Documents
 from lookfar.collections.folder import Folder
 from lookfar.collections.rulings import explain_path
 from lookfar.errors import InvalidArgument
@@ -61,7 +61,6 @@ from lookfar.retrieve.neighbours.related import KINDS
 
 if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
-    from lookfar.collections.databases import Documents
     from lookfar.collections.file_collection import Files
     from lookfar.collections.memories import Memories
     from lookfar.collections.similar import Similar

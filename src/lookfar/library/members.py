@@ -57,26 +57,22 @@ class Members:
 
     @property
     def settings(self) -> Settings:
-        """The settings for queries: those of the first folder."""
         for folder in self.folders.values():
             return folder.settings
         return self._databases.settings
 
     @property
     def first_name(self) -> str:
-        """The name of the first folder."""
         if not self.folders:
             raise NotFound("This library has no folder.", hint="Open it with a folder.")
         return next(iter(self.folders))
 
     @property
     def only_name(self) -> str:
-        """The name of the only folder."""
         self.folder()
         return self.first_name
 
     def folder(self, name: str = "") -> Folder:
-        """Return a folder by its name, or the only one."""
         if name in self.folders:
             return self.folders[name]
         names = ", ".join(self.folders)
@@ -116,7 +112,6 @@ class Members:
         return name.endswith((_HISTORY, _MEMORY, _DOCUMENTS)) and name not in self.folders
 
     def is_database_name(self, name: str) -> bool:
-        """Return whether a name is that of a database."""
         return name.endswith(_DOCUMENTS) and name not in self.folders
 
     def settle(self) -> None:
@@ -127,11 +122,6 @@ class Members:
     # -- commits -----------------------------------------------------------------
 
     def histories(self, *, look: bool = True) -> dict[str, Commits]:
-        """Return the commits of each repository.
-
-        ``FOLDER@git`` is the repository that contains a folder. With ``look``, which takes a
-        walk, ``FOLDER/URI@git`` are those below it.
-        """
         histories: dict[str, Commits] = {}
         stores: set[Path] = set()
         for folder_name, folder in self.folders.items():
@@ -158,7 +148,6 @@ class Members:
         return memories
 
     def memory_name(self, folder_name: str) -> str:
-        """Return the name of the collection that has the memories of a folder."""
         shared = self.folders[folder_name].settings.memory.scope == "user"
         return USER_MEMORIES if shared else f"{folder_name}{_MEMORY}"
 
@@ -190,7 +179,6 @@ class Members:
         return self._databases.open(name)
 
     def databases(self) -> dict[str, Documents]:
-        """Return the existing databases."""
         return {
             f"{name}{_DOCUMENTS}": self._databases.open(name)
             for name in self._databases.names()
@@ -198,7 +186,6 @@ class Members:
         }
 
     def close(self) -> None:
-        """Close all folders and databases."""
         for folder in self.folders.values():
             folder.close()
         self._databases.close()

@@ -12,7 +12,7 @@ from lookfar.collections.passes import PATIENCE
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound, RepositoryRefused
 from lookfar.library.asking import MISSING_REASON, explain_skipped, name_collection
-from lookfar.library.members import is_history, is_memories
+from lookfar.library.members import Members, is_history, is_memories
 from lookfar.model import (
     CommitInfo,
     Filters,
@@ -30,13 +30,11 @@ from lookfar.retrieve.locate.target import parse_target
 if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
     from lookfar.index.progress import OnProgress
-    from lookfar.library.members import Members
 
 _HASH: Final = re.compile(r"[0-9a-f]{7,64}(?=[#:]|$)")
 
 
 def read(members: Members, target: str, collection: str) -> Reading:
-    """Return a document, a part of it, or a checked citation."""
     name, wanted = resolve(members, target, collection)
     try:
         return read_documents.read(members.find(name), wanted, name=name)
@@ -50,7 +48,6 @@ def read(members: Members, target: str, collection: str) -> Reading:
 
 
 def outline(members: Members, uri: str, collection: str) -> Outline:
-    """Return the heading tree of a document."""
     name, wanted = resolve(members, uri, collection)
     uri = wanted if isinstance(wanted, str) else wanted.uri
     return read_documents.outline(members.find(name), uri, name=name)
@@ -175,7 +172,6 @@ def _resolve_outgoing_links(members: Members, name: str, related: Related) -> Re
 def find_mentions(
     members: Members, uri: str, limit: int, collection: str
 ) -> tuple[list[RelatedEntry], int]:
-    """Return the memories that link to a document, which need not exist, and their number."""
     home = members.folders.get(collection or members.only_name)
     mentions: list[RelatedEntry] = []
     total = 0
@@ -219,7 +215,6 @@ def _add_commits(members: Members, name: str, related: Related, limit: int) -> R
 
 
 def list_indexed(members: Members) -> list[Listed]:
-    """Return every indexed document of the folders, their memories and their histories."""
     collections = {**members.folders, **members.histories(look=False), **members.memories()}
     return [
         document
@@ -231,7 +226,6 @@ def list_indexed(members: Members) -> list[Listed]:
 def latest_commits(
     members: Members, filters: Filters, limit: int, on_progress: OnProgress | None
 ) -> tuple[tuple[CommitInfo, ...], tuple[Incomplete, ...]]:
-    """Return the newest commits of all repositories, and notes on what may be missing."""
     if not 1 <= limit <= 10_000:
         raise InvalidArgument(f"limit is {limit}.", hint="Choose 1 to 10,000.")
     commits: list[CommitInfo] = []

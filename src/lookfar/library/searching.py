@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,18 +17,25 @@ from lookfar.library.asking import (
     retry_healed,
     select_collections,
 )
-from lookfar.library.members import is_memories
-from lookfar.model import Answer, Filters, Hit, Incomplete, Listed, Listing, Matches
+from lookfar.library.members import Members, is_memories
+from lookfar.model import (
+    Answer,
+    Case,
+    Filters,
+    Hit,
+    Incomplete,
+    Listed,
+    Listing,
+    Matches,
+    Mode,
+    WhyNot,
+)
 from lookfar.retrieve.question.intent import asks_for_history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lookfar.collections.collection import Collection
     from lookfar.config import SearchSettings
     from lookfar.index.progress import OnProgress
-    from lookfar.library.members import Members
-    from lookfar.model import Case, Mode, WhyNot
     from lookfar.retrieve.fixed_shares import SearchFunction
     from lookfar.retrieve.grep.matching_lines import GrepResult
     from lookfar.retrieve.ranking import Plan, Source
@@ -53,14 +60,12 @@ class Question:
     """Replaces the way from candidates to cited hits."""
 
     def settings(self, members: Members) -> SearchSettings:
-        """Return the search settings for this question."""
         return self.tuned or members.settings.search
 
 
 def search(
     members: Members, question: Question, scope: Scope, on_progress: OnProgress | None
 ) -> Answer:
-    """Return the best cited passages for a question."""
     started = time.perf_counter()
     if scope.filters and not str(question.text).strip() and not question.hypothesis:
         return _list_instead(members, question, scope, on_progress, started)
@@ -194,7 +199,6 @@ def _list_instead(
 def list_documents(
     members: Members, scope: Scope, limit: int, offset: int, on_progress: OnProgress | None
 ) -> Listing:
-    """Return the documents that the filters admit, by collection and URI."""
     from lookfar.retrieve.retrievers.listing import list_admitted
 
     if type(offset) is not int or offset < 0:
@@ -245,7 +249,6 @@ def grep(
     offset: int,
     on_progress: OnProgress | None,
 ) -> Matches:
-    """Return every line that contains a text or matches an expression."""
     from lookfar.retrieve.grep.matcher import make_matcher
     from lookfar.retrieve.grep.matching_lines import grep, make_limits
     from lookfar.retrieve.question.plan import make_line_plan

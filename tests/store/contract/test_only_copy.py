@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.errors import IndexCorrupt
-from lookfar.store.catalogue.erasing import StoredDocument
+from lookfar.ports import StoredDocument
 from lookfar.store.postgres.server import Server
 from lookfar.store.postgres.store import PostgresStore
 from store.contract.pgserver import PgServer

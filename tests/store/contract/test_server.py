@@ -582,13 +582,13 @@ def test_the_index_of_many_vectors_finds_the_nearest(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lookfar.store.postgres.tuning.EXACT_BELOW", 200)
-    monkeypatch.setattr(vector_search, "_CANDIDATES", 200)
+    monkeypatch.setattr(vector_search, "CANDIDATES", 200)
     shelf = made()
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} other{n % 7} third{n % 13}\n" for n in range(400)})
     vector = shelf.embedder.embed_query("other3 third5")
     with shelf.store.snapshot() as snapshot:
         # So few could be compared one by one; what matters is that the index fits the question.
-        snapshot._server.ask("SET LOCAL enable_sort = off")  # type: ignore[attr-defined]
+        snapshot._connection.ask("SET LOCAL enable_sort = off")  # type: ignore[attr-defined]
         assert snapshot.vector_pass().method == "coarse"
         found = snapshot.vector_search(vector, 10, Filters())
         every = snapshot.vector_search(vector, 2000, Filters())
@@ -598,8 +598,8 @@ def test_the_index_of_many_vectors_finds_the_nearest(
         only = snapshot.vector_search(vector, 10, Filters(prefix="30"))
         wanted = [hit for hit in every if hit[0].uri.startswith("30")][:10]
         assert [score for _, score in only] == pytest.approx([s for _, s in wanted], abs=1e-3)
-        plan = snapshot._server.ask(  # type: ignore[attr-defined]
-            f"EXPLAIN SELECT row FROM embeddings WHERE collection = {snapshot._vectors._collection}"  # type: ignore[attr-defined]
+        plan = snapshot._connection.ask(  # type: ignore[attr-defined]
+            f"EXPLAIN SELECT row FROM embeddings WHERE collection = {snapshot._epoch.collection}"  # type: ignore[attr-defined]
             f" ORDER BY vector::halfvec({len(vector)}) <#> %s LIMIT 10",
             (vector_search.Halfvec(vector.astype("<f2").tobytes()),),
         )
@@ -615,7 +615,7 @@ def test_vectors_of_an_uncommitted_writer_do_not_displace_hits(
     Seen to fail while fewer candidates than wanted meant that there were no more.
     """
     monkeypatch.setattr("lookfar.store.postgres.tuning.EXACT_BELOW", 50)
-    monkeypatch.setattr(vector_search, "_CANDIDATES", 20)
+    monkeypatch.setattr(vector_search, "CANDIDATES", 20)
     shelf, writer = made(), made()
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} common\n" for n in range(60)})
     vector = shelf.embedder.embed_query("silver birch")
@@ -623,7 +623,7 @@ def test_vectors_of_an_uncommitted_writer_do_not_displace_hits(
         near = {f"near{n}.md": f"# Silver birch\n\nsilver birch {n}\n" for n in range(150)}
         writer.fill(session, near)
         with shelf.store.snapshot() as snapshot:
-            snapshot._server.ask("SET LOCAL enable_sort = off")  # type: ignore[attr-defined]
+            snapshot._connection.ask("SET LOCAL enable_sort = off")  # type: ignore[attr-defined]
             assert snapshot.vector_pass().method == "coarse"
             every = snapshot.vector_search(vector, 500, Filters())
             assert len(every) == snapshot.counts().chunks

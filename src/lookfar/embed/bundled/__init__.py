@@ -100,8 +100,6 @@ class BundledEmbedder:
 
 
 class _PieceCache(tokens.TokenCache):
-    """Caches the piece IDs of each word."""
-
     def __init__(self, costs: NDArray[np.float16]) -> None:
         super().__init__()
         self._costs = costs

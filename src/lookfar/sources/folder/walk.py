@@ -83,8 +83,6 @@ class _Memory:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The result of a walk."""
-
     files: tuple[SourceFile, ...]
     """Admitted files, sorted by URI."""
     skipped: tuple[Skipped, ...]
@@ -195,13 +193,10 @@ def load_folder_rules(
 
 
 def _outer_rules(root: Root, policy: Policy) -> Ignores | None:
-    """Return the rules from outside the root."""
     return load_outer_ignores(root.path) if policy.respect_ignore_files else None
 
 
 class _Walker:
-    """The state of one walk."""
-
     def __init__(self, root: Root, policy: Policy, known: Mapping[str, _Folder]) -> None:
         self.root = root
         self.policy = policy

@@ -15,21 +15,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from lookfar.config import PROJECT_FILE
 from lookfar.errors import LookfarError, OutsideRoot
 from lookfar.ports import Batch
-from lookfar.sources.confine import components
-from lookfar.sources.folder.ignore import IGNORE_FILES
+from lookfar.sources.confine import Root, components
+from lookfar.sources.folder.ignore import IGNORE_FILES, Ignores
 from lookfar.sources.folder.mounts import is_remote
 from lookfar.sources.folder.outer_ignore import load_outer_ignores
+from lookfar.sources.folder.policy import Policy, Verdict
 from lookfar.sources.folder.walk import load_folder_rules
-
-if TYPE_CHECKING:
-    from lookfar.sources.confine import Root
-    from lookfar.sources.folder.ignore import Ignores
-    from lookfar.sources.folder.policy import Policy, Verdict
 
 MOST_NAMED: Final = 1_000
 """A batch with more names becomes "everything"."""
@@ -337,7 +333,6 @@ class FolderWatcher:
             self._wake()
 
     def _wants(self, path: str) -> bool:
-        """Whether a folder should be watched."""
         uri = self._uri(path)
         if self._is_apart(path):
             return False

@@ -136,8 +136,6 @@ class Touched(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit."""
-
     hash: str
     parents: tuple[str, ...]
     author: str
@@ -544,7 +542,6 @@ def _cut_diff(
 
 
 def is_git_installed() -> bool:
-    """Whether git is installed."""
     return shutil.which("git", path=_environment().get("PATH")) is not None
 
 

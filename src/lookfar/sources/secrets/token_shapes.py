@@ -17,8 +17,6 @@ from lookfar.sources.secrets.values import entropy, is_made_up, is_placeholder
 
 
 class Finding(NamedTuple):
-    """A secret in a text."""
-
     start: int
     end: int
     rule: str
@@ -180,7 +178,6 @@ def _tokens() -> re.Pattern[str]:
 
 
 def _rule_of(token: str) -> str:
-    """Return the rule that a token matches."""
     return next(name for name, shape in _SHAPES if re.match(shape, token))
 
 

@@ -8,10 +8,9 @@ its next write session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
-from lookfar.ports import Streams
+from lookfar.ports import StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground.sql import Connection
@@ -20,26 +19,6 @@ TRACES = "erasing"
 """The key in ``meta`` that exists while traces of erased documents are left."""
 UNSETTLED = -1
 """The checksum of a vector that is about to be overwritten."""
-
-
-class ChunkedDocument(NamedTuple):
-    """A document and its chunks, for making its keyword entries again."""
-
-    title: str
-    metadata: str
-    text: str
-    spans: Sequence[tuple[int, int]]
-
-
-class StoredDocument(NamedTuple):
-    """A live document with everything that the client sent."""
-
-    uri: str
-    metadata: str
-    text: str
-
-
-MakeTerms = Callable[[ChunkedDocument], Streams]
 
 
 def stored_documents(connection: Connection) -> Iterator[StoredDocument]:

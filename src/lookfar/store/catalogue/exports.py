@@ -9,15 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
 from lookfar.model import Fingerprint
-from lookfar.ports import Version
+from lookfar.ports import ChunkRow, Place, Version
 from lookfar.store.catalogue import rows as catalog
-
-if TYPE_CHECKING:
-    from lookfar.ports import ChunkRow, Place
-    from lookfar.store.ground.sql import Connection
+from lookfar.store.ground.sql import Connection
 
 Vectors = Callable[[Sequence["Place"]], Sequence[bytes]]
 """Returns the float16 vector of each place."""
@@ -26,7 +22,7 @@ Vectors = Callable[[Sequence["Place"]], Sequence[bytes]]
 def read_version(
     connection: Connection, generation: int, uri: str, vectors: Vectors
 ) -> Version | None:
-    """Return a live document, or ``None``."""
+    """Return a live document with all its rows, except the keyword terms; None if there is none."""
     row = connection.execute(
         "SELECT d.id, d.lane, d.language, d.title, d.body, d.raw_sha, d.text_sha, d.metadata,"
         " d.warnings, d.size, d.mtime_ns, d.ctime_ns, d.inode, d.settled, t.body"

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from lookfar.errors import IndexHeld, InvalidArgument
+from lookfar.ports import Generation
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground.sql import Connection
 
@@ -37,16 +37,6 @@ class Since(NamedTuple):
     """The generation it builds on."""
     first_document: int
     """The first document number it assigns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """One activated state."""
-
-    number: int
-    created_at: str
-    pinned: bool
-    manifest: Mapping[str, Any]
 
 
 def active(connection: Connection) -> int:
@@ -175,7 +165,7 @@ def _update_content(
 
 
 def manifest(connection: Connection, number: int) -> Mapping[str, Any]:
-    """Return the manifest of one generation; empty if it is not kept."""
+    """Return the manifest of one generation; empty if that generation is not kept."""
     return next((generation.manifest for generation in list_generations(connection, number)), {})
 
 

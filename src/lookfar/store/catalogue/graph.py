@@ -208,7 +208,6 @@ def _find_candidates(
 def _find_targets(
     connection: Connection, generation: int, names: Iterable[str]
 ) -> dict[str, list[link_names.Target]]:
-    """Return the live documents with each of these names."""
     targets: dict[str, list[link_names.Target]] = {}
     for some in batches(sorted(names)):
         rows = connection.execute(
@@ -372,7 +371,6 @@ def record_links(connection: Connection, generation: int) -> None:
 
 
 def store_communities(connection: Connection, generation: int) -> None:
-    """Compute and store the communities of a generation."""
     connection.execute("DELETE FROM communities")
     # Databases of inserted documents have no links but many generations.
     if connection.execute("SELECT 1 FROM links LIMIT 1").fetchone() is not None:

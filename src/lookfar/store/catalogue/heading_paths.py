@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from unicodedata import normalize
 
+from lookfar.model import Section
 from lookfar.store.catalogue.link_names import fold
-
-if TYPE_CHECKING:
-    from lookfar.model import Section
 
 _SEPARATOR = re.compile(r"(?:(?<=\s)|^)(?:>|→)(?=\s|$)|(?<!\\)→")
 _ESCAPED = re.compile(r"\\([>→\\])")

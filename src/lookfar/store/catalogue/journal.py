@@ -22,17 +22,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from lookfar.errors import LookfarError
+from lookfar.ports import Version
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground import files
 from lookfar.store.ground.database import connect
 from lookfar.store.ground.sql import Connection
-
-if TYPE_CHECKING:
-    from lookfar.ports import Version
 
 JOURNAL = "documents.log"
 """The file in the folder of an epoch that is the only copy of its documents."""

@@ -58,7 +58,6 @@ def fold(text: str) -> str:
 
 
 def list_names(uri: str, title: str, aliases: Iterable[str]) -> list[Name]:
-    """Return all names of a document."""
     path = Path.parse(uri)
     names = {
         Name(_last(path.page)[:_LONGEST] or _ROOT, BY_PATH, ""): None,
@@ -169,15 +168,12 @@ class Candidates:
 
 
 def _is_relative(kind: str, target: str) -> bool:
-    """Whether a target is relative to the folder of its document."""
     if kind in ("wikilink", "embed"):
         return target.startswith(("./", "../"))
     return not target.startswith("/")
 
 
 class _Link(NamedTuple):
-    """A link, parsed."""
-
     wiki: bool
     path: Path
     """From the root; for a wikilink, as written."""

@@ -227,13 +227,11 @@ def recorded_format(connection: sqlite3.Connection) -> str:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Migrate a catalogue to ``FORMAT``."""
     version = check(connection)
     for number, step in enumerate(_STEPS[version:], version + 1):
         connection.executescript(f"BEGIN;{step};PRAGMA user_version={number};COMMIT;")
 
 
 def create_indexes(connection: sqlite3.Connection) -> None:
-    """Create the indexes in the caller's transaction."""
     for statement in filter(str.strip, _INDEXES.split(";")):
         connection.execute(statement)

@@ -21,7 +21,7 @@ _DOCUMENTS = 500_000
 
 
 class State(NamedTuple):
-    """Identifies the data that a result was computed from."""
+    """The generation and the count of in-place changes that a cached result was computed from."""
 
     generation: int
     moves: int

@@ -178,13 +178,12 @@ class Recall(NamedTuple):
 
 
 def record_recall(connection: Connection, measured: Recall) -> None:
-    """Record how good the coarse vector pass was when it was measured."""
     for key, value in measured._asdict().items():
         record(connection, f"coarse_{key}", value)
 
 
 def recall(connection: Connection) -> Recall | None:
-    """Return the last measurement, or ``None``."""
+    """Return the last measured recall of the coarse pass; None if it was never measured."""
     measured = Recall(*(read_number(connection, f"coarse_{key}") for key in Recall._fields))
     return measured if measured.wanted else None
 
@@ -215,7 +214,6 @@ def highest_numbers(connection: Connection) -> Marks:
 
 
 def moves(connection: Connection) -> int:
-    """Return how often document times changed in place, over all generations."""
     return read_number(connection, _MOVES)
 
 
@@ -273,14 +271,12 @@ def _make_place(row: tuple[Any, ...]) -> Place:
 
 
 def places_by_key(connection: Connection, keys: Sequence[int], generation: int) -> dict[int, Place]:
-    """Return the chunks with these keys that are live in ``generation``."""
     return {place.key: place for place in _places(connection, "c.key", keys, generation)}
 
 
 def first_places(
     connection: Connection, documents: Sequence[int], generation: int
 ) -> Iterator[Place]:
-    """Return the first chunk of each live document."""
     return _places(connection, "c.ordinal = 0 AND c.document", documents, generation)
 
 
@@ -307,7 +303,6 @@ def _places(
 def filter_live(
     connection: Connection, documents: Sequence[int], generation: int
 ) -> frozenset[int]:
-    """Return those of ``documents`` that are live in ``generation``."""
     live: set[int] = set()
     for some in batches(documents):
         rows = connection.execute(
@@ -617,7 +612,6 @@ def count_documents(connection: Connection, generation: int) -> int:
 
 
 def count_all_documents(connection: Connection) -> int:
-    """Count the documents of all generations."""
     return int(connection.execute("SELECT count(*) FROM documents").fetchone()[0])
 
 
@@ -692,7 +686,6 @@ def failures(connection: Connection) -> list[Failure]:
 
 
 def find_unembedded(connection: Connection, contents: Iterable[bytes]) -> set[bytes]:
-    """Return those of ``contents`` that have no vector yet."""
     missing = set(contents)
     for some in batches(list(missing)):
         rows = connection.execute(

@@ -65,7 +65,6 @@ def overlaps(
 
 
 def resolve(connection: Connection, generation: int, filters: Filters) -> Scope:
-    """Return what ``filters`` admit in ``generation``."""
     documents = _find_documents(connection, generation, filters)
     blocks: dict[int, list[tuple[int, int]]] = {}
     if filters.languages:

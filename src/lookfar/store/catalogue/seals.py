@@ -67,7 +67,6 @@ Rows = Sequence[tuple[Any, ...]]
 def hash_version(
     document: tuple[Any, ...], sections: Rows, chunks: Rows, links: Rows, names: Rows, tags: Rows
 ) -> bytes:
-    """Hash a version from the rows that are inserted for it."""
     number, uri, born, *rest = document
     fixed = (number, uri, born, *rest[:8])
     # Values and order as they are read back: True comes back as 1.
@@ -113,7 +112,6 @@ def broken_tables(connection: sqlite3.Connection) -> list[str]:
 
 
 def broken_version(connection: sqlite3.Connection, document: int) -> bool:
-    """Whether one version differs from its hash."""
     return any(True for _ in _broken(connection, f"= {int(document)}"))
 
 

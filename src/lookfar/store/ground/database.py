@@ -206,7 +206,6 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def _kind(error: sqlite3.Error) -> int:
-    """The primary result code."""
     return _code(error) & 0xFF
 
 
@@ -248,7 +247,6 @@ def _type_error(error: sqlite3.Error, path: Path) -> LookfarError:
 
 
 def corrupt_error(path: Path, developer: str) -> IndexCorrupt:
-    """Return the error for any damage of a catalogue."""
     return IndexCorrupt(
         "The index is damaged or is not a Lookfar index.",
         hint="Rebuild it from the sources: lookfar index PATH --rebuild.",

@@ -341,7 +341,6 @@ def _copy_attributes(descriptor: int, folder: int | str, name: str) -> None:
 
 
 def replace_document(folder: int | str, staged: str, name: str) -> None:
-    """Replace a document with a staged file, atomically."""
     with _translate_document_errors(f"replacing {name!r}"):
         fault_point("rename", name)
         if isinstance(folder, int):
@@ -384,28 +383,24 @@ def _rename_if_absent(folder: int, staged: str, name: str) -> bool:
 
 
 def remove_entry(folder: int | str, name: str) -> None:
-    """Remove a file from a folder, if it exists."""
     with _translate_document_errors(f"removing {name!r}"), suppress(FileNotFoundError):
         fault_point("remove", name)
         os.unlink(_join(folder, name), **_dir_fd(folder))
 
 
 def make_subfolder(folder: int | str, name: str) -> None:
-    """Make a folder in a folder, unless it exists."""
     with _translate_document_errors(f"creating the folder {name!r}"), suppress(FileExistsError):
         fault_point("folder", name)
         os.mkdir(_join(folder, name), **_dir_fd(folder))
 
 
 def remove_empty_folder(folder: int | str, name: str) -> None:
-    """Remove a folder in a folder, if it exists and is empty."""
     with suppress(OSError):
         fault_point("remove", name)
         os.rmdir(_join(folder, name), **_dir_fd(folder))
 
 
 def sync_open_folder(folder: int | str) -> None:
-    """Make the names in an open folder durable."""
     if isinstance(folder, int):
         with _translate_document_errors("syncing a folder"):
             _sync(folder, "a folder")

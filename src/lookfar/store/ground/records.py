@@ -14,7 +14,6 @@ _HASH = "sha256"
 
 
 def pack_record(record: Mapping[str, Any]) -> bytes:
-    """Encode a record with its hash."""
     content = {**record, _HASH: _hash(record)}
     return json.dumps(content, indent=2, sort_keys=True).encode("utf-8")
 

@@ -32,7 +32,6 @@ def log_path(database: Path) -> Path:
 
 
 def has_log(database: Path) -> bool:
-    """Whether the log may contain changes that are not in the database yet."""
     try:
         return log_path(database).stat().st_size > 0
     except FileNotFoundError:

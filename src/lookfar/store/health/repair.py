@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from lookfar.errors import IndexCorrupt, LookfarError
-from lookfar.ports import Streams
+from lookfar.ports import Made, Maker, StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.erasing import StoredDocument, blank_name
+from lookfar.store.catalogue.erasing import blank_name
 from lookfar.store.catalogue.graph import COMMUNITIES_OF
 from lookfar.store.catalogue.journal import JOURNAL, describe_journal_damage, is_commit_lost, renew
 from lookfar.store.catalogue.seals import TABLES, broken_tables, broken_versions, seal
@@ -42,26 +41,6 @@ _NEW = "keywords.new"
 _OLD = "keywords.old"
 _TOGETHER = 64
 """Documents embedded per batch."""
-
-
-class Made(NamedTuple):
-    """What is derived from one document."""
-
-    ids: Sequence[bytes]
-    """The IDs of its chunks, in order."""
-    streams: Streams
-
-
-class Maker(NamedTuple):
-    """Derives terms and vectors from stored texts, as indexing does."""
-
-    fingerprint: str
-    """The fingerprint of the epochs it can repair."""
-    sources: bool
-    """Whether documents can be read again from their sources."""
-    make: Callable[[StoredDocument], Made | None]
-    make_vectors: Callable[[Sequence[StoredDocument], Collection[bytes]], Mapping[bytes, bytes]]
-    """Returns the float16 vectors of the wanted contents of some documents."""
 
 
 def repair(folder: Path, maker: Maker) -> list[str] | None:
@@ -179,7 +158,6 @@ def _repair_vectors(connection: sqlite3.Connection, vectors: VectorFile, maker: 
 
 
 def _read_contents(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, bytes]:
-    """Return the content hash of each row."""
     return {
         row: content
         for batch in catalog.batches(rows)

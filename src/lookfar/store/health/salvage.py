@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from lookfar.errors import LookfarError
+from lookfar.ports import Digest, StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.erasing import StoredDocument
 from lookfar.store.catalogue.journal import JOURNAL, Log, committed_end
 from lookfar.store.catalogue.seals import broken_tables, broken_version
 from lookfar.store.ground.database import CATALOGUE, connect, connect_ignoring_log
@@ -31,8 +31,6 @@ _MOST_TRIED = 1_000_000
 """How many version numbers to try one by one where no table lists them."""
 _UNREADABLE = (sqlite3.Error, LookfarError, UnicodeDecodeError, TypeError, ValueError)
 
-Digest = Callable[[StoredDocument], bytes]
-"""Computes the hash that was stored of a document as it was given."""
 Fits = Callable[[StoredDocument, bytes], bool]
 
 
@@ -76,7 +74,6 @@ class EpochRescue(Rescue):
                 self.expected = self.expected or documents
 
     def documents(self) -> Iterator[StoredDocument]:
-        """Yield the newest intact copy of each document."""
         seen: set[str] = set()
         named: set[str] = set()
         for folder in self._folders:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
 from hashlib import sha256
@@ -19,6 +19,7 @@ from zlib import crc32
 
 from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.model import Damage
+from lookfar.ports import OnStep
 from lookfar.store.catalogue import generations, rows, seals
 from lookfar.store.catalogue.erasing import UNSETTLED
 from lookfar.store.catalogue.journal import describe_journal_damage, is_commit_lost
@@ -62,9 +63,6 @@ FROM_DAMAGE = (
     ValueError,
 )
 """What reading a damaged row may raise: SQLite returns whatever the bytes happen to mean."""
-
-OnStep = Callable[[str], None]
-"""Called with the name of the part that is checked next."""
 
 
 def verify(
@@ -229,12 +227,11 @@ def check_pointer(connection: Connection) -> Iterator[Damage]:
 
 
 def check_texts(connection: Connection) -> Iterator[Damage]:
-    """Compare each text with its hash, and each chunk's span of it with the chunk's hash."""
     return (damage for _, damage in find_text_damage(connection))
 
 
 def find_text_damage(connection: Connection) -> Iterator[tuple[int, Damage]]:
-    """Yield the same with the number of each damaged version."""
+    """Yield each version with a damaged text, or with a chunk that does not fit its text."""
     documents = connection.execute("SELECT id, uri, text_sha FROM documents ORDER BY id").fetchall()
     for identifier, uri, text_sha in documents:
         try:
@@ -295,7 +292,6 @@ def find_wrong_rows(vectors: VectorFile, connection: sqlite3.Connection) -> list
 def find_keyword_damage(
     folder: Path, view: KeywordView, connection: sqlite3.Connection
 ) -> list[Damage]:
-    """Return the damage in the keyword index of a catalogue."""
     return list(_check_keywords(folder, view, connection))
 
 

@@ -117,14 +117,12 @@ def names_in(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def _by_run(text: str) -> list[str]:
-    """Return the terms of each run of ``text``, one string per run."""
     if text.isascii():
         return [_expand(run) for run in _ASCII_RUN.findall(text)]
     return [_expand(run) for run in _RUN.findall(_normalise(text))]
 
 
 def has_cjk(text: str) -> bool:
-    """Whether ``text`` contains a Chinese, Japanese or Korean character."""
     return not text.isascii() and _CJK_CHARACTER.search(text) is not None
 
 

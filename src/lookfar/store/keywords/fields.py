@@ -16,5 +16,4 @@ MOST_PAIRS = 20
 
 
 def weigh_terms(terms: Terms) -> Iterable[tuple[str, float]]:
-    """Return each term with its weight."""
     return terms.items() if isinstance(terms, Mapping) else ((term, 1.0) for term in terms)

@@ -53,7 +53,6 @@ class KeywordView:
         return count
 
     def statistics(self, terms: Iterable[str]) -> Statistics:
-        """Return how common these terms are in this index."""
         with reading(self._folder):
             frequency = {
                 (field, term): self._frequency(field, term)
@@ -63,7 +62,6 @@ class KeywordView:
             return Statistics(self._searcher.num_docs, frequency)
 
     def scored_with(self, shared: Statistics) -> KeywordView:
-        """Return the same state, scored with statistics shared by several indexes."""
         view = KeywordView(
             self._folder, self._schema, self._searcher, self.stamp, shared, self._lacking
         )
@@ -77,7 +75,6 @@ class KeywordView:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
-        """Return the best ``(chunk key, score)``, best first; within ``documents`` if given."""
         return self._best("key", terms, weights, limit, documents)
 
     def best_of_each(
@@ -87,7 +84,6 @@ class KeywordView:
         documents: Sequence[int],
         admits: Callable[[int], bool] | None = None,
     ) -> list[tuple[int, float]]:
-        """Return the best admitted chunk of each document with one among the best overall."""
         hits = self._find_hits(terms, weights, 6 * len(documents), documents)
         addresses = [address for _, address in hits]
         with reading(self._folder):
@@ -111,7 +107,6 @@ class KeywordView:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
-        """Return the best ``(document, score)`` by the whole text of each document."""
         return self._best("document", terms, weights, limit, documents)
 
     def _best(
@@ -177,15 +172,10 @@ class KeywordView:
         return _idf(self._shared.entries, there) / _idf(self._searcher.num_docs, here)
 
     def knows(self, term: str) -> bool:
-        """Whether any document has this term in its text, its names or its tags."""
         with reading(self._folder):
             return any(self._frequency(field, term) for field in (*PAGE_FIELDS, "tags"))
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
-        """Return the chunks with these terms in order, at most ``apart`` positions apart.
-
-        With ``most``, return any that many of them.
-        """
         with reading(self._folder):
             limit = most or max(1, self._searcher.num_docs)
             result = self._searcher.search(self._phrase(terms, apart), limit=limit, count=False)
@@ -196,7 +186,6 @@ class KeywordView:
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
     ) -> dict[int, int]:
-        """Return as bits which of ``pairs`` each chunk contains: two terms and their distance."""
         if not pairs or not keys:
             return {}
         # A score is a sum, and a sum of powers of two shows its terms, as far as the precision
@@ -229,7 +218,6 @@ class KeywordView:
     def wording(
         self, groups: Sequence[Mapping[str, float]], keys: Sequence[int]
     ) -> dict[int, float]:
-        """Return for each chunk the sum over the groups of the best term that it contains."""
         clauses = [
             (
                 Occur.Should,
@@ -258,7 +246,6 @@ class KeywordView:
         )  # fmt: skip
 
     def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
-        """Return the terms with this prefix and their document counts, most frequent first."""
         with reading(self._folder):
             return list(self._searcher.terms_with_prefix("page", prefix, limit=most))
 
@@ -272,7 +259,6 @@ class KeywordView:
         return self._in_segments({address.segment_ord for _, address in hits})
 
     def documents(self) -> set[int]:
-        """Return every document that has an entry."""
         return self._in_segments(set(range(self._searcher.num_segments)))
 
     def _in_segments(self, wanted: Collection[int]) -> set[int]:

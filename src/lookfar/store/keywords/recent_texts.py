@@ -24,7 +24,6 @@ class RecentTexts:
         self._lock = Lock()
 
     def known(self, hashes: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the cached texts with these hashes."""
         with self._lock:
             texts = {sha: self._texts[sha] for sha in hashes if sha in self._texts}
             for sha in texts:

@@ -57,7 +57,6 @@ def fold(text: bytes) -> bytes:
 
 
 def sign(text: bytes) -> bytes:
-    """Make the signature of a text."""
     groups = _groups(fold(text))
     first = groups * _MULTIPLIERS[0]
     size = _size(first)
@@ -93,8 +92,6 @@ def _places(hashes: NDArray[np.uint32], size: int) -> NDArray[np.int64]:
 
 
 class Signed(NamedTuple):
-    """A document, its text, and its signature."""
-
     document: int
     text_sha: bytes
     signature: bytes
@@ -233,7 +230,6 @@ class SignatureFile:
         return self._mapped[: len(_MAGIC)].tobytes() == _MAGIC
 
     def size(self) -> tuple[int, int]:
-        """Return the number of rows and segments."""
         segments = self._valid_segments()
         return sum(len(segment.rows) for segment in segments), len(segments)
 
@@ -283,7 +279,6 @@ class SignatureFile:
 
 
 def signed_texts(connection: Connection, documents: Sequence[int]) -> list[Signed]:
-    """Make signatures from the stored texts of these documents."""
     return [
         Signed(number, sha256(text).digest(), sign(text))
         for number, text in catalog.texts(connection, documents)
@@ -291,7 +286,6 @@ def signed_texts(connection: Connection, documents: Sequence[int]) -> list[Signe
 
 
 def _pack_segment(signed: Sequence[Signed], start: int) -> bytes:
-    """Encode a segment that begins at ``start``."""
     rows = np.zeros(len(signed), dtype=_ROW)
     rows["document"] = [item.document for item in signed]
     rows["tag"] = np.frombuffer(b"".join(item.text_sha[:8] for item in signed), dtype="<u8")

@@ -69,7 +69,6 @@ def _check_footer(file: BinaryIO) -> str:
 
 
 def file_version() -> dict[str, int]:
-    """Return the version that this tantivy writes into its files."""
     numbers = map(int, re.findall(r"\d+", tantivy.__version__))  # type: ignore[attr-defined]
     return dict(zip(("major", "minor", "patch", "index_format_version"), numbers, strict=True))
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lookfar.model import Damage
+from lookfar.ports import OnStep
 from lookfar.store.catalogue.erasing import UNSETTLED
-from lookfar.store.health.verify import OnStep, check_pointer, check_texts
+from lookfar.store.health.verify import check_pointer, check_texts
 from lookfar.store.postgres.server import ServerConnection
 from lookfar.store.postgres.vector_search import unpack_vector
 from lookfar.store.vectors.vector_file import checksum

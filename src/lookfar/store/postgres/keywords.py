@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from lookfar.ports import Statistics, Terms
+from lookfar.ports import KeywordHits, Statistics, Terms
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NAMES, PAGE_FIELDS, weigh_terms
 from lookfar.store.postgres import postings
@@ -26,7 +26,6 @@ from lookfar.store.postgres.postings import NONE, Postings
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lookfar.ports import KeywordHits
     from lookfar.store.postgres.server import ServerConnection
 
 _NUMBERS: Final = {field: at for at, field in enumerate((*FIELDS, *PAGE_FIELDS))}
@@ -321,7 +320,6 @@ class PostgresKeywords:
         return counts
 
     def statistics(self, terms: Iterable[str]) -> Statistics:
-        """Return how common these terms are here."""
         wanted = [(number, term) for term in terms for number in _NUMBERS.values()]
         names = {number: field for field, number in _NUMBERS.items()}
         counted = self._counts(wanted)
@@ -331,7 +329,6 @@ class PostgresKeywords:
         )
 
     def scored_with(self, shared: Statistics) -> PostgresKeywords:
-        """Return a view of the same state that weighs terms by shared statistics."""
         other = PostgresKeywords(self._connection, self._memory, shared)
         other._streams, other._sizes = self._streams, self._sizes
         return other
@@ -345,7 +342,6 @@ class PostgresKeywords:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> KeywordHits:
-        """Return the best ``(chunk key, score)``, best first; only of ``documents`` if given."""
         lists = self._lists(terms, weights, FIELDS)
         if documents is None:
             return self._best(lists, limit)
@@ -358,7 +354,6 @@ class PostgresKeywords:
         documents: Sequence[int],
         admits: Callable[[int], bool] | None = None,
     ) -> KeywordHits:
-        """Return the best admitted chunk of each document that has one among the best overall."""
         lists = self._lists(terms, weights, FIELDS)
         keys, owners = self._find_chunks(documents)
         hits = _rank(*self._score(lists, keys), 6 * len(documents))
@@ -376,7 +371,6 @@ class PostgresKeywords:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> KeywordHits:
-        """Return the best ``(document, score)`` by the whole text of each document."""
         lists = self._lists(terms, weights, PAGE_FIELDS)
         if documents is None:
             return self._best(lists, limit)
@@ -440,7 +434,6 @@ class PostgresKeywords:
     def _score(
         self, lists: Sequence[_List], keys: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the scores of some entries."""
         return postings.sum_scores(self._contributions(lists, keys) if len(keys) else [])
 
     def _contributions(
@@ -505,13 +498,10 @@ class PostgresKeywords:
     # -- words beside each other ---------------------------------------------------
 
     def knows(self, term: str) -> bool:
-        """Return whether any document contains this term, in its text, its names or its tags."""
         fields = (*PAGE_FIELDS, "tags")
         return any(self._counts((_NUMBERS[field], term) for field in fields).values())
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
-        """Return the chunks with these terms in this order, with at most ``apart`` others between
-        them; at most ``most`` chunks."""
         matches: set[int] = set()
         for field in range(len(FIELDS)):
             counts = self._counts((field, term) for term in terms)
@@ -537,7 +527,6 @@ class PostgresKeywords:
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
     ) -> dict[int, int]:
-        """Return as bits which of ``pairs``, two terms and their distance, each chunk contains."""
         pairs = pairs[:MOST_PAIRS]
         wanted = {term for one, other, _ in pairs for term in (one, other)}
         matches: dict[int, int] = {}
@@ -555,7 +544,6 @@ class PostgresKeywords:
     def wording(
         self, groups: Sequence[Mapping[str, float]], keys: Sequence[int]
     ) -> dict[int, float]:
-        """Return for each chunk the sum, over the groups, of the best term that it contains."""
         sums: dict[int, float] = {}
         for key, fields in self._read_terms(keys).items() if groups else ():
             terms = frozenset().union(*fields)
@@ -577,7 +565,6 @@ class PostgresKeywords:
         return {key: self._streams[key] for key in keys if key in self._streams}
 
     def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
-        """Return the terms with this prefix and how many documents contain each, the most first."""
         rows = self._connection.ask(
             "SELECT term, entries FROM terms WHERE field = %s AND term >= %s AND term < %s"
             " ORDER BY entries DESC, term LIMIT %s",

@@ -127,7 +127,6 @@ def remove_collections(connection: ServerConnection, numbers: Sequence[int]) -> 
 
 
 def list_set_aside(connection: ServerConnection, name: str) -> list[int]:
-    """Return the damaged collections that were taken out of service."""
     rows = connection.ask(
         "SELECT collection FROM collections WHERE name = %s ORDER BY collection",
         (f"{DAMAGED}{name}",),
@@ -154,14 +153,12 @@ def remove_all(connection: ServerConnection, name: str) -> None:
 
 
 def record_damage(connection: ServerConnection, name: str, why: str) -> None:
-    """Record what was found damaged, and when."""
     record = f"{datetime.now(UTC).isoformat(timespec='seconds')}: {why}"
     connection.ask("DELETE FROM damage WHERE name = %s", (name,))
     connection.ask("INSERT INTO damage (name, told) VALUES (%s, %s)", (name, record))
 
 
 def last_damage(connection: Reading, name: str) -> str:
-    """Return the last recorded damage; empty if there never was any."""
     (table,) = connection.ask("SELECT to_regclass('lookfar.damage')").fetchone() or (None,)
     if table is None:
         return ""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lookfar.ports import Digest, StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.erasing import StoredDocument
-from lookfar.store.health.salvage import Digest, Rescue
+from lookfar.store.health.salvage import Rescue
 from lookfar.store.postgres.server import Reading
 
 

@@ -5,19 +5,25 @@ A snapshot is one transaction, whichever generation is activated meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from lookfar.model import Filters, VectorPass
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.keywords.fields import NAMES
+from lookfar.store.postgres import vector_search
 from lookfar.store.postgres.keywords import Memory, PostgresKeywords
 from lookfar.store.postgres.server import Reading, Serving
-from lookfar.store.postgres.vector_search import ServerVectors
 from lookfar.store.shared.snapshot import StoredSnapshot
 
 if TYPE_CHECKING:
-    from lookfar.ports import Need, Streams
+    from numpy.typing import NDArray
+
+    from lookfar.ports import Need, Place, Streams
 
 
 class PostgresEpoch:
@@ -44,28 +50,89 @@ class PostgresSnapshot(StoredSnapshot):
     The server checks its own pages, so versions are not checked here.
     """
 
+    _connection: Reading
+
     def __init__(self, epoch: PostgresEpoch, connection: Reading, generation: int) -> None:
         keywords = PostgresKeywords(connection, epoch.memory(catalog.keywords_stamp(connection)))
         super().__init__(connection, generation, epoch.remembered, keywords)
-        self._server = connection
-        self._vectors = ServerVectors(
-            connection, generation, self._scopes, epoch.collection, epoch.dimensions
-        )
+        self._epoch = epoch
 
     def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:  # noqa: ARG002
-        """Return all of them: the server stores no signatures."""
+        """Return every admitted document: the server stores no signatures to rule any out."""
         return self._every_document() if admitted is None else admitted
 
     def streams(self, uri: str) -> Streams | None:
         document = self.document(uri)
         if document is None:
             return None
-        names = self._server.ask(
+        names = self._connection.ask(
             "SELECT title, path, description, aliases, keywords FROM titles WHERE document = %s",
             (document["id"],),
         ).fetchone()
-        rows = self._server.ask(
+        rows = self._connection.ask(
             "SELECT headings, tags, body, code FROM entries WHERE document = %s ORDER BY key",
             (document["id"],),
         )
         return names or ("",) * len(NAMES), [tuple(row) for row in rows]
+
+    @property
+    def dimensions(self) -> int:
+        return self._epoch.dimensions
+
+    def _nearest(
+        self, query: NDArray[np.float32], limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]:
+        scope = self._scopes.resolve(filters)
+        listed = self._scopes.list_documents(scope)
+        among = None if listed is None else self._scopes.vector_rows(listed)
+        fetch, exact = limit, False
+        while True:
+            rows, exact = vector_search.nearest(
+                self._connection, self._epoch.collection, query, fetch, among, exact=exact
+            )
+            alive = catalog.places_by_vector(
+                self._connection, [row for row, _ in rows], self.generation
+            )
+            admitted = [
+                (place, score)
+                for row, score in rows
+                for place in alive.get(row, ())
+                if scope is None or scope.admits(place)
+            ]
+            if len(admitted) >= limit:
+                return admitted[:limit]
+            if len(rows) == fetch:
+                fetch *= 4
+            elif exact:
+                return admitted
+            else:  # The index may propose fewer than there are.
+                exact = True
+
+    def _similarities(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
+        half = query.astype(np.float16).astype(np.float32)
+        scores: list[float] = (self.vectors(places) @ half).astype(float).tolist()
+        return scores
+
+    def vectors(self, places: Sequence[Place]) -> NDArray[np.float32]:
+        rows = {place.vector for place in places if place.vector is not None}
+        stored = vector_search.stored_vectors(self._connection, sorted(rows))
+        vectors = np.zeros((len(places), self.dimensions), dtype=np.float32)
+        for at, place in enumerate(places):
+            if place.vector in stored:
+                vectors[at] = stored[place.vector]
+        return vectors
+
+    def _mean_vector(self, rows: Sequence[int]) -> NDArray[np.float32] | None:
+        if not rows:
+            return None
+        stored = vector_search.stored_vectors(self._connection, rows)
+        between: NDArray[np.float32] = np.mean([stored[row] for row in rows], axis=0)
+        length = float(np.linalg.norm(between))
+        return (between / np.float32(length)).astype(np.float32) if length else None
+
+    def vector_pass(self) -> VectorPass:
+        rows = catalog.vector_rows(self._connection)
+        indexes = vector_search.list_indexes(self._connection)
+        if vector_search.index_name(self._epoch.collection) not in indexes:
+            return VectorPass(rows, "exact", rows)
+        return VectorPass(rows, "coarse", vector_search.CANDIDATES)

@@ -10,21 +10,19 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import psycopg
 
 from lookfar.errors import IndexBusy, IndexCorrupt
 from lookfar.model import Damage
+from lookfar.ports import Digest, Maker, MakeTerms, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.diff import diff
-from lookfar.store.catalogue.erasing import MakeTerms, StoredDocument, has_traces, stored_documents
-from lookfar.store.catalogue.generation_changes import Changing
+from lookfar.store.catalogue.erasing import has_traces, stored_documents
 from lookfar.store.ground import files as disk
 from lookfar.store.health.check import refuse_miscount
-from lookfar.store.health.salvage import Digest, Rescue
-from lookfar.store.health.verify import OnStep
+from lookfar.store.health.salvage import Rescue
 from lookfar.store.postgres import registry
 from lookfar.store.postgres.checks import verify
 from lookfar.store.postgres.rescue import ServerRescue
@@ -40,11 +38,7 @@ from lookfar.store.postgres.server import (
 from lookfar.store.postgres.snapshot import PostgresEpoch, PostgresSnapshot
 from lookfar.store.postgres.tuning import tune
 from lookfar.store.postgres.write_session import PostgresWriter, remove_purged_terms, remove_traces
-
-if TYPE_CHECKING:
-    from lookfar.model import GenerationDiff
-    from lookfar.store.catalogue.generations import Generation
-    from lookfar.store.health.repair import Maker
+from lookfar.store.shared.stored_generations import StoredGenerations
 
 _POLL: Final = 0.05
 _DATABASES: Final = "documents/"
@@ -53,9 +47,7 @@ _DATABASES: Final = "documents/"
 T = TypeVar("T")
 
 
-class PostgresStore(Changing):
-    """The store of one collection on a server."""
-
+class PostgresStore(StoredGenerations):
     def __init__(self, server: Server, name: str, folder: Path) -> None:
         """``folder`` is for what belongs to this machine alone; it need not exist."""
         self.folder = folder
@@ -70,7 +62,6 @@ class PostgresStore(Changing):
 
     @property
     def place(self) -> str:
-        """Where the index is, for people."""
         return f"{self._server.url}#{self.name}"
 
     @property
@@ -84,7 +75,6 @@ class PostgresStore(Changing):
 
     @property
     def exists(self) -> bool:
-        """Whether there is a finished index to read."""
         with self._server.reading(self.name, str(self.folder)) as (_, serving):
             return serving is not None
 
@@ -96,7 +86,7 @@ class PostgresStore(Changing):
             self._seen = serving.collection
             yield connection, serving
 
-    def _ask(self, ask: Callable[[Reading], T]) -> T:
+    def _read(self, ask: Callable[[Reading], T]) -> T:
         with self._reading() as (connection, _):
             return ask(connection)
 
@@ -113,38 +103,13 @@ class PostgresStore(Changing):
                 epoch = self._epoch = PostgresEpoch(serving)
             yield PostgresSnapshot(epoch, connection, wanted)
 
-    def generations(self) -> list[Generation]:
-        return self._ask(generations.list_generations)
-
-    def history(self) -> tuple[int, list[Generation]]:
-        """Return the active number and every kept generation, read at one moment."""
-        return self._ask(
-            lambda connection: (
-                generations.active(connection),
-                generations.list_generations(connection),
-            )
-        )
-
-    def held(self) -> int | None:
-        """Return the generation that a rollback holds the collection at, if any."""
-        return self._ask(generations.read_held_generation)
-
-    def diff(self, older: int, newer: int) -> GenerationDiff:
-        with self._reading() as (connection, _):
-            return diff(connection, *(generations.resolve(connection, n) for n in (older, newer)))
-
     def verify(self, on_step: OnStep | None = None) -> list[Damage]:
-        """Return everything stored that differs from what was written."""
         try:
-            return self._ask(lambda connection: verify(connection, on_step))
+            return self._read(lambda connection: verify(connection, on_step))
         except IndexCorrupt as error:
             return [Damage("index", error.developer)]
 
     def written(self) -> Iterator[StoredDocument]:
-        """Yield every live document straight from the catalogue.
-
-        Raises ``IndexCorrupt`` where a document differs from its hash, or one is missing.
-        """
         with self._reading() as (connection, _):
             refuse_miscount(connection)
             yield from stored_documents(connection)
@@ -209,7 +174,6 @@ class PostgresStore(Changing):
 
     @contextmanager
     def _changing(self, wait_seconds: float) -> Iterator[ServerConnection]:
-        """Open a transaction on what serves, for the holder of the writer lock."""
         with (
             self._serving_locked(wait_seconds) as (connection, serving),
             connection.raw.transaction(),
@@ -219,7 +183,6 @@ class PostgresStore(Changing):
             remove_purged_terms(connection)
 
     def refuse_busy(self) -> None:
-        """Raise ``IndexBusy`` if another process is writing at this moment."""
         with self._locked():
             pass
 
@@ -236,11 +199,6 @@ class PostgresStore(Changing):
         wait_seconds: float = 0.0,
         let_go: bool = True,
     ) -> Iterator[PostgresWriter]:
-        """Open a session on what serves if it has ``fingerprint``, otherwise on a new number.
-
-        A new one continues an interrupted build with the same fingerprint, unless ``rebuild``.
-        Without ``let_go`` a collection that a rollback holds is refused: ``IndexHeld``.
-        """
         with self._locked(wait_seconds) as connection:
             serving = self._find_serving(connection)
             if serving is not None and not let_go:
@@ -335,7 +293,6 @@ class PostgresStore(Changing):
         return chunks
 
     def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None:
-        """Remove the traces that an interrupted erasure left, if any."""
         del make_terms
         with self._server.reading(self.name, str(self.folder)) as (reader, serving):
             if serving is None or not has_traces(reader):
@@ -359,13 +316,11 @@ class PostgresStore(Changing):
     # -- damage --------------------------------------------------------------------
 
     def damage(self) -> str:
-        """Return the damage that was last found; empty if there never was any."""
         with self._server.reading(self.name, str(self.folder)) as (connection, _):
             return registry.last_damage(connection, self.name)
 
     @property
     def kept_aside(self) -> list[str]:
-        """The damaged collections that were taken out of service."""
         with self._server.reading(self.name, str(self.folder)) as (connection, _):
             return [
                 f"{self._server.url}#{registry.DAMAGED}{self.name}, {number}"

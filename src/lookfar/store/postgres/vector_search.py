@@ -11,95 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from lookfar.model import VectorPass
-from lookfar.store.catalogue import rows as catalog
 from lookfar.store.postgres.server import Halfvec, ServerConnection
-from lookfar.store.shared.scopes import ScopeResolver
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lookfar.model import Filters
-    from lookfar.ports import Place
-
-_CANDIDATES: Final = 1000
+CANDIDATES: Final = 1000
 """How many candidates the index proposes, the most it can. A search that needs more, because few
 pass its filters, compares all vectors."""
-
-
-class ServerVectors:
-    """The vectors that one snapshot sees on the server."""
-
-    def __init__(
-        self,
-        connection: ServerConnection,
-        generation: int,
-        scopes: ScopeResolver,
-        collection: int,
-        dimensions: int,
-    ) -> None:
-        self._connection = connection
-        self._generation = generation
-        self._scopes = scopes
-        self._collection = collection
-        self.dimensions = dimensions
-
-    def search(
-        self, query: NDArray[np.float32], limit: int, filters: Filters
-    ) -> list[tuple[Place, float]]:
-        scope = self._scopes.resolve(filters)
-        listed = self._scopes.list_documents(scope)
-        among = None if listed is None else self._scopes.vector_rows(listed)
-        fetch, exact = limit, False
-        while True:
-            rows, exact = nearest(
-                self._connection, self._collection, query, fetch, among, exact=exact
-            )
-            alive = catalog.places_by_vector(
-                self._connection, [row for row, _ in rows], self._generation
-            )
-            admitted = [
-                (place, score)
-                for row, score in rows
-                for place in alive.get(row, ())
-                if scope is None or scope.admits(place)
-            ]
-            if len(admitted) >= limit:
-                return admitted[:limit]
-            if len(rows) == fetch:
-                fetch *= 4
-            elif exact:
-                return admitted
-            else:  # The index may propose fewer than there are.
-                exact = True
-
-    def scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
-        half = query.astype(np.float16).astype(np.float32)
-        scores: list[float] = (self.of_places(places) @ half).astype(float).tolist()
-        return scores
-
-    def of_places(self, places: Sequence[Place]) -> NDArray[np.float32]:
-        rows = {place.vector for place in places if place.vector is not None}
-        stored = stored_vectors(self._connection, sorted(rows))
-        vectors = np.zeros((len(places), self.dimensions), dtype=np.float32)
-        for at, place in enumerate(places):
-            if place.vector in stored:
-                vectors[at] = stored[place.vector]
-        return vectors
-
-    def mean(self, rows: Sequence[int]) -> NDArray[np.float32] | None:
-        if not rows:
-            return None
-        stored = stored_vectors(self._connection, rows)
-        between: NDArray[np.float32] = np.mean([stored[row] for row in rows], axis=0)
-        length = float(np.linalg.norm(between))
-        return (between / np.float32(length)).astype(np.float32) if length else None
-
-    def describe(self) -> VectorPass:
-        rows = catalog.vector_rows(self._connection)
-        if index_name(self._collection) not in _indexes(self._connection):
-            return VectorPass(rows, "exact", rows)
-        return VectorPass(rows, "coarse", _CANDIDATES)
 
 
 def nearest(
@@ -120,10 +39,10 @@ def nearest(
     similar, where, values = "-(vector <#> %s)", "", []
     if among is not None:
         where, values = " AND row = ANY(%s::bigint[])", [list(among)]
-    elif not exact and limit <= _CANDIDATES and index_name(collection) in _indexes(connection):
+    elif not exact and limit <= CANDIDATES and index_name(collection) in list_indexes(connection):
         connection.ask(
             "SELECT set_config('hnsw.ef_search', %s, true)",
-            (str(_CANDIDATES),),
+            (str(CANDIDATES),),
         )
         # The number is part of the statement, so that the planner can choose the partial index.
         hits = connection.ask(
@@ -147,7 +66,6 @@ def _by_score(hit: tuple[int, float]) -> tuple[float, int]:
 def stored_vectors(
     connection: ServerConnection, rows: Sequence[int]
 ) -> dict[int | None, NDArray[np.float32]]:
-    """Return the stored vectors by row."""
     if not rows:
         return {}
     rows_sent = connection.ask(
@@ -167,8 +85,7 @@ def index_name(collection: int) -> str:
     return f"embeddings_nearest_{collection}"
 
 
-def _indexes(connection: ServerConnection) -> set[str]:
-    """Return the names of the vector indexes that are ready to use."""
+def list_indexes(connection: ServerConnection) -> set[str]:
     rows: Any = connection.ask(
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
         " WHERE i.indrelid = 'lookfar.embeddings'::regclass AND i.indisvalid"

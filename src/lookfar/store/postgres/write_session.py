@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psycopg
 
+from lookfar.ports import Version
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import TRACES, UNSETTLED
 from lookfar.store.postgres.keywords import KeywordWriter
 from lookfar.store.postgres.server import Halfvec, ServerConnection, select_in_transaction
 from lookfar.store.shared.write_session import WriteSession
-
-if TYPE_CHECKING:
-    from lookfar.ports import Version
 
 _ERASED: Final = -2
 """The checksum of an erased vector."""
@@ -156,7 +154,7 @@ def remove_purged_terms(connection: ServerConnection) -> None:
 
 
 def _record_commit(connection: ServerConnection) -> None:
-    """Count the commit, so that readers notice that their cached terms are of another one."""
+    """Count this commit, so that readers drop the terms they cached from an earlier one."""
     catalog.record_keywords(connection, catalog.keywords_stamp(connection) + 1)
 
 

@@ -1,40 +1,40 @@
-"""Search the keyword index for live chunks and documents that pass the filters."""
+"""The keyword queries of a snapshot, for live chunks and documents that pass the filters."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lookfar.model import Filters
 from lookfar.ports import Keywords, Place, Statistics, Terms
 from lookfar.store.catalogue import rows as catalog
+from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.ground.sql import Connection
 from lookfar.store.keywords.analyser import analyse
 from lookfar.store.shared.scopes import ScopeResolver
 
 
 class KeywordQueries:
-    """The keyword queries of one snapshot."""
-
     def __init__(
-        self, connection: Connection, generation: int, scopes: ScopeResolver, view: Keywords
+        self,
+        connection: Connection,
+        generation: int,
+        remembered: Remembered,
+        keywords: Keywords,
+        read_text: Callable[[str], str | None],
     ) -> None:
+        self.generation = generation
         self._connection = connection
-        self._generation = generation
-        self._scopes = scopes
-        self.view = view
+        self._keywords = keywords
+        self._scopes = ScopeResolver(connection, generation, remembered, keywords, read_text)
 
-    def score_with(self, shared: Statistics) -> None:
-        self.view = self.view.scored_with(shared)
-
-    def chunks(
+    def keyword_search(
         self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]:
-        """Return the best live chunks, best first."""
         scope = self._scopes.resolve(filters)
         listed = self._scopes.list_documents(scope)
         fetch = self._scopes.fetch_size(limit, scope, listed)
         while True:
-            hits = self.view.search(terms, weights, fetch, listed)
+            hits = self._keywords.search(terms, weights, fetch, listed)
             alive = self._places([key for key, _ in hits])
             admitted = [
                 (alive[key], score)
@@ -45,40 +45,38 @@ class KeywordQueries:
                 return admitted[:limit]
             fetch *= 4
 
-    def best_chunks(
+    def best_of_each(
         self,
         terms: Terms,
         weights: Mapping[str, float],
         documents: Sequence[int],
         filters: Filters,
     ) -> list[tuple[Place, float]]:
-        """Return one chunk of each named live document: the best match, otherwise the first."""
         scope = self._scopes.resolve(filters)
         admits = None if scope is None else scope.admits_words
-        best = dict(self.view.best_of_each(terms, weights, documents, admits))
+        best = dict(self._keywords.best_of_each(terms, weights, documents, admits))
         places = list(self._places(list(best)).values())
         bare = set(documents).difference(place.document for place in places)
-        places += catalog.first_places(self._connection, sorted(bare), self._generation)
+        places += catalog.first_places(self._connection, sorted(bare), self.generation)
         return [
             (place, best.get(place.key, 0.0))
             for place in places
             if scope is None or scope.admits(place)
         ]
 
-    def documents(
+    def page_search(
         self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
     ) -> list[tuple[int, float]]:
-        """Return the live documents whose whole text matches best, best first."""
         scope = self._scopes.resolve(filters)
         listed = self._scopes.list_documents(scope)
         fetch = self._scopes.fetch_size(limit, scope, listed)
         while True:
-            hits = self.view.search_pages(terms, weights, fetch, listed)
+            hits = self._keywords.search_pages(terms, weights, fetch, listed)
             alive = (
                 scope.documents
                 if scope is not None
                 else catalog.filter_live(
-                    self._connection, [document for document, _ in hits], self._generation
+                    self._connection, [document for document, _ in hits], self.generation
                 )
             )
             admitted = [hit for hit in hits if hit[0] in alive]
@@ -86,17 +84,19 @@ class KeywordQueries:
                 return admitted[:limit]
             fetch *= 4
 
-    def phrase(self, phrase: str, filters: Filters) -> list[int]:
-        """Return the keys of the admitted chunks with these words next to each other."""
+    def page_scores(
+        self, terms: Terms, weights: Mapping[str, float], documents: Sequence[int]
+    ) -> dict[int, float]:
+        return dict(self._keywords.search_pages(terms, weights, len(documents), documents))
+
+    def holding(self, phrase: str, filters: Filters) -> list[int]:
         scope = self._scopes.resolve(filters)
         places = self._places(self._scopes.chunks_with_phrase(phrase))
         return [key for key, place in places.items() if scope is None or scope.admits(place)]
 
-    def rare_phrase(self, phrase: str, most: int, filters: Filters) -> list[Place] | None:
-        """Return the admitted chunks with this phrase; ``None`` if more than ``most`` chunks have
-        it, admitted or not."""
+    def few_holding(self, phrase: str, most: int, filters: Filters) -> list[Place] | None:
         terms = analyse(phrase).split()
-        keys = self.view.holding(terms, most=most + 1) if terms else []
+        keys = self._keywords.holding(terms, most=most + 1) if terms else []
         if len(keys) > most:
             return None
         scope = self._scopes.resolve(filters)
@@ -104,5 +104,32 @@ class KeywordQueries:
             place for place in self._places(keys).values() if scope is None or scope.admits(place)
         ]
 
+    def adjoining(
+        self, pairs: Sequence[tuple[str, str, int]], places: Sequence[Place]
+    ) -> dict[int, int]:
+        return self._keywords.adjoining(pairs, _keys(places))
+
+    def wording(
+        self, groups: Sequence[Mapping[str, float]], places: Sequence[Place]
+    ) -> dict[int, float]:
+        return self._keywords.wording(groups, _keys(places))
+
+    def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
+        return self._keywords.vocabulary(prefix, most)
+
+    def statistics(self, terms: Sequence[str]) -> Statistics:
+        return self._keywords.statistics(terms)
+
+    def score_with(self, shared: Statistics) -> None:
+        self._keywords = self._keywords.scored_with(shared)
+
+    def knows(self, term: str) -> bool:
+        return self._keywords.knows(term)
+
     def _places(self, keys: Sequence[int]) -> dict[int, Place]:
-        return catalog.places_by_key(self._connection, keys, self._generation)
+        return catalog.places_by_key(self._connection, keys, self.generation)
+
+
+def _keys(places: Sequence[Place]) -> list[int]:
+    """Return the chunk keys; a place that is only a part of a chunk is not in the index."""
+    return [place.key for place in places if place.key >= 0]

@@ -50,7 +50,8 @@ class ScopeResolver:
 
     @property
     def state(self) -> State:
-        """The state that cached results belong to."""
+        """The generation and the number of in-place changes; cached results belong to one such
+        state."""
         if self._moves is None:
             self._moves = catalog.moves(self._connection)
         return State(self._generation, self._moves)
@@ -123,7 +124,6 @@ class ScopeResolver:
         return min(round(limit * _SPARE / max(share, 1e-9)), max(limit, _MOST_AT_FIRST))
 
     def vector_rows(self, documents: Sequence[int]) -> list[int]:
-        """Return the vector rows of these documents, in order."""
         rows: set[int] = set()
         for batch in catalog.batches(documents):
             vectors = self._connection.execute(

@@ -1,15 +1,11 @@
-"""A reader's pinned view of one generation, whichever store it is in.
-
-Everything that is read from the catalogue or from a keyword view is the same in both stores.
-A store adds its vectors, how it narrows a search by line, its stored terms and its damage checks.
-"""
+"""A reader's pinned view of one generation, whichever store it is in."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lookfar.model import Counts, Failure, Filters, PageInfo, Section, VectorPass
 from lookfar.ports import (
@@ -24,9 +20,7 @@ from lookfar.ports import (
     Member,
     Need,
     Place,
-    Statistics,
     Streams,
-    Terms,
     Version,
 )
 from lookfar.store.catalogue import generations, graph
@@ -39,7 +33,6 @@ from lookfar.store.catalogue.scope import overlaps
 from lookfar.store.ground.sql import Connection
 from lookfar.store.keywords.recent_texts import RECENT
 from lookfar.store.shared.keyword_queries import KeywordQueries
-from lookfar.store.shared.scopes import ScopeResolver
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,43 +44,12 @@ CheckVersion = Callable[[int], None]
 """Refuses a document version that is damaged, where there is no other copy of it."""
 
 
-class SnapshotVectors(Protocol):
-    """The vectors of one snapshot."""
-
-    @property
-    def dimensions(self) -> int: ...
-
-    def search(
-        self, query: NDArray[np.float32], limit: int, filters: Filters
-    ) -> list[tuple[Place, float]]:
-        """Return the nearest live chunks to one vector, nearest first."""
-        ...
-
-    def scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
-        """Return the similarity of each place; 0 for one without a vector."""
-        ...
-
-    def of_places(self, places: Sequence[Place]) -> NDArray[np.float32]:
-        """Return a row for each place; zeros for one without a vector."""
-        ...
-
-    def mean(self, rows: Sequence[int]) -> NDArray[np.float32] | None:
-        """Return the unit vector between these rows; ``None`` where there is none."""
-        ...
-
-    def describe(self) -> VectorPass:
-        """Report how the nearest vectors are found, and how well."""
-        ...
-
-
-class StoredSnapshot(ABC):
+class StoredSnapshot(KeywordQueries, ABC):
     """One generation of a collection, read inside one transaction.
 
-    It has a method for each question of :class:`lookfar.ports.Snapshot`; most pass it on to a
-    function of the catalogue.
+    It has the methods of :class:`lookfar.ports.Snapshot`. Most of them call a function of the
+    catalogue; each store adds its vectors, stored terms and signatures.
     """
-
-    _vectors: SnapshotVectors
 
     def __init__(
         self,
@@ -97,104 +59,63 @@ class StoredSnapshot(ABC):
         keywords: Keywords,
         check_version: CheckVersion | None = None,
     ) -> None:
-        self.generation = generation
-        self._connection = connection
-        self._remembered = remembered
-        self._check_version = check_version
         # Not self.text: a cycle of references would keep a closed snapshot's files open.
         read_text = partial(_read_text, connection, generation, check_version)
-        self._scopes = ScopeResolver(connection, generation, remembered, keywords, read_text)
-        self._keywords = KeywordQueries(connection, generation, self._scopes, keywords)
+        super().__init__(connection, generation, remembered, keywords, read_text)
+        self._remembered = remembered
+        self._check_version = check_version
         self._manifest: Mapping[str, Any] | None = None
 
     # -- what each store does its own way ------------------------------------------
 
     @abstractmethod
     def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:
-        """Return the admitted documents, or all, that may contain what is needed."""
+        """Return those of the admitted documents, or of all, that may contain ``need``."""
 
     @abstractmethod
     def streams(self, uri: str) -> Streams | None:
-        """Return the terms of a document where the store keeps them."""
-
-    # -- words ---------------------------------------------------------------------
-
-    def keyword_search(
-        self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
-    ) -> list[tuple[Place, float]]:
-        return self._keywords.chunks(terms, weights, limit, filters)
-
-    def best_of_each(
-        self,
-        terms: Terms,
-        weights: Mapping[str, float],
-        documents: Sequence[int],
-        filters: Filters,
-    ) -> list[tuple[Place, float]]:
-        return self._keywords.best_chunks(terms, weights, documents, filters)
-
-    def page_search(
-        self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
-    ) -> list[tuple[int, float]]:
-        return self._keywords.documents(terms, weights, limit, filters)
-
-    def page_scores(
-        self, terms: Terms, weights: Mapping[str, float], documents: Sequence[int]
-    ) -> dict[int, float]:
-        """Return the whole-text score of each named document that has one."""
-        return dict(self._keywords.view.search_pages(terms, weights, len(documents), documents))
-
-    def holding(self, phrase: str, filters: Filters) -> list[int]:
-        return self._keywords.phrase(phrase, filters)
-
-    def few_holding(self, phrase: str, most: int, filters: Filters) -> list[Place] | None:
-        return self._keywords.rare_phrase(phrase, most, filters)
-
-    def adjoining(
-        self, pairs: Sequence[tuple[str, str, int]], places: Sequence[Place]
-    ) -> dict[int, int]:
-        return self._keywords.view.adjoining(pairs, _keys(places))
-
-    def wording(
-        self, groups: Sequence[Mapping[str, float]], places: Sequence[Place]
-    ) -> dict[int, float]:
-        return self._keywords.view.wording(groups, _keys(places))
-
-    def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
-        return self._keywords.view.vocabulary(prefix, most)
-
-    def statistics(self, terms: Sequence[str]) -> Statistics:
-        return self._keywords.view.statistics(terms)
-
-    def score_with(self, shared: Statistics) -> None:
-        self._keywords.score_with(shared)
-
-    def knows(self, term: str) -> bool:
-        """Return whether any text, title, path or tag contains this term."""
-        return self._keywords.view.knows(term)
-
-    # -- vectors -------------------------------------------------------------------
+        """Return the keyword terms of a document; None if the store does not keep them."""
 
     @property
-    def dimensions(self) -> int:
-        return self._vectors.dimensions
+    @abstractmethod
+    def dimensions(self) -> int: ...
+
+    @abstractmethod
+    def _nearest(
+        self, query: NDArray[np.float32], limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]:
+        """Return the nearest live chunks to one vector, nearest first."""
+
+    @abstractmethod
+    def _similarities(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
+        """Return the similarity of each place to one vector; 0 for a place without a vector."""
+
+    @abstractmethod
+    def vectors(self, places: Sequence[Place]) -> NDArray[np.float32]:
+        """Return a row for each place; zeros for a place without a vector."""
+
+    @abstractmethod
+    def _mean_vector(self, rows: Sequence[int]) -> NDArray[np.float32] | None:
+        """Return the mean direction of these vectors; None if there is none."""
+
+    @abstractmethod
+    def vector_pass(self) -> VectorPass:
+        """Report how the nearest vectors are found, and how well."""
+
+    # -- vectors -------------------------------------------------------------------
 
     def vector_search(
         self, query: NDArray[np.float32], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]:
         if query.ndim == 1:
-            return self._vectors.search(query, limit, filters)
+            return self._nearest(query, limit, filters)
         # Each model proposes its own; a text of the other model scores 0.
-        hits = [hit for row in query for hit in self._vectors.search(row, limit, filters)]
+        hits = [hit for row in query for hit in self._nearest(row, limit, filters)]
         return sorted((hit for hit in hits if hit[1]), key=lambda hit: -hit[1])
 
     def vector_scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
         # A passage has numbers for one model only, so the sum is that model's score.
-        summed = query if query.ndim == 1 else query.sum(axis=0)
-        return self._vectors.scores(summed, places)
-
-    def vectors(self, places: Sequence[Place]) -> NDArray[np.float32]:
-        return self._vectors.of_places(places)
+        return self._similarities(query if query.ndim == 1 else query.sum(axis=0), places)
 
     def centre(
         self, uri: str, start: int = 0, end: int | None = None
@@ -203,17 +124,10 @@ class StoredSnapshot(ABC):
         if document is None:
             return None
         rows = catalog.vectors_between(self._connection, document["id"], start, end)
-        return self._vectors.mean(rows)
-
-    def vector_pass(self) -> VectorPass:
-        return self._vectors.describe()
+        return self._mean_vector(rows)
 
     def model(self) -> str:
-        """Return the fingerprint of the model that made the vectors; empty where unknown."""
         return catalog.read_model(self._connection)
-
-    def missing(self, contents: Iterable[bytes]) -> set[bytes]:
-        return catalog.find_unembedded(self._connection, contents)
 
     # -- documents -----------------------------------------------------------------
 
@@ -244,11 +158,9 @@ class StoredSnapshot(ABC):
         return _read_document(self._connection, self.generation, self._check_version, uri)
 
     def pages(self) -> list[PageInfo]:
-        """Return every document that has text, by URI."""
         return catalog.pages(self._connection, self.generation)
 
     def chunks(self, uri: str) -> list[Place]:
-        """Return the chunks of a document, in order."""
         document = self.document(uri)
         if document is None:
             return []
@@ -266,8 +178,6 @@ class StoredSnapshot(ABC):
         return _read_text(self._connection, self.generation, self._check_version, uri)
 
     def version(self, uri: str) -> Version | None:
-        """Return a document ready to be written to another store, except for its terms."""
-
         def vectors(places: Sequence[Place]) -> list[bytes]:
             return [row.astype("<f2").tobytes() for row in self.vectors(places)]
 
@@ -357,8 +267,6 @@ class StoredSnapshot(ABC):
         return catalog.link_targets(self._connection, document["id"]) if document else []
 
     def linking(self, targets: Sequence[str], text: str = "") -> list[tuple[str, str, int]]:
-        """Return the documents with a link to one of these targets; with ``text``, only those
-        whose link has this text."""
         return catalog.find_linking(self._connection, self.generation, targets, text)
 
     def links_named(self, names: Iterable[str]) -> list[tuple[str, Edge]]:
@@ -400,7 +308,6 @@ class StoredSnapshot(ABC):
     # -- the generation ------------------------------------------------------------
 
     def size(self) -> int:
-        """Return the number of live documents."""
         return catalog.count_documents(self._connection, self.generation)
 
     def counts(self) -> Counts:
@@ -411,11 +318,9 @@ class StoredSnapshot(ABC):
         return catalog.count_rows(self._connection, self.generation)
 
     def held(self) -> int | None:
-        """Return the generation that a rollback holds the collection at, if any."""
         return generations.read_held_generation(self._connection)
 
     def manifest(self) -> Mapping[str, Any]:
-        """Return what was recorded when this generation was activated."""
         if self._manifest is None:
             self._manifest = generations.manifest(self._connection, self.generation)
         return self._manifest
@@ -444,8 +349,3 @@ def _read_text(
 ) -> str | None:
     document = _read_document(connection, generation, check_version, uri)
     return catalog.text(connection, document["text_sha"]) if document else None
-
-
-def _keys(places: Sequence[Place]) -> list[int]:
-    """Return the chunk keys; a place that is only a part of a chunk is not in the index."""
-    return [place.key for place in places if place.key >= 0]

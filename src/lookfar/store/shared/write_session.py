@@ -124,7 +124,6 @@ class WriteSession(ABC):
             return rows.known(self._connection, self._generation, uris)
 
     def missing(self, contents: Iterable[bytes]) -> set[bytes]:
-        """Return the contents that have no vector yet."""
         lacking = {content for content in contents if content not in self._new_rows}
         if not self._blank:
             with self._errors():
@@ -208,11 +207,6 @@ class WriteSession(ABC):
             self._bury(uri)
 
     def erase(self, uris: Sequence[str], *, dead: bool = False) -> int:
-        """Remove documents from every generation, or with ``dead`` only their ended versions.
-
-        Returns how many chunks the live versions had. What is left in the files is removed later,
-        by each store in its own way.
-        """
         with self._errors():
             self._inserts.flush()  # What this session put may share their vectors.
             self._links_changed = True

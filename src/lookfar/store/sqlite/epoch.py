@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from lookfar.model import (
-    Damage,
-    GenerationDiff,
-)
+from lookfar.model import Damage
+from lookfar.ports import OnStep
 from lookfar.store.catalogue import generations, journal
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.diff import diff
-from lookfar.store.catalogue.erasing import has_traces
-from lookfar.store.catalogue.generations import Generation
 from lookfar.store.catalogue.migrations import (
     FORMAT,
     FORMAT_RECORD,
@@ -41,7 +36,7 @@ from lookfar.store.ground.database import (
 )
 from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import Watch
-from lookfar.store.health.verify import OnStep, verify, verify_unfinished
+from lookfar.store.health.verify import verify, verify_unfinished
 from lookfar.store.keywords.keyword_view import KeywordView
 from lookfar.store.keywords.signatures import (
     SIGNATURES,
@@ -53,9 +48,6 @@ from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex
 from lookfar.store.sqlite.snapshot import EpochSnapshot
 from lookfar.store.vectors.vector_file import COARSE_ABOVE, VECTORS, VectorFile
 
-if TYPE_CHECKING:
-    pass
-
 T = TypeVar("T")
 
 _MOST_SIGNED = 2_000
@@ -65,8 +57,6 @@ _SPARE_ROWS = 1_000
 
 
 class Epoch:
-    """The open files of one epoch."""
-
     def __init__(
         self, folder: Path, coarse_above: int = COARSE_ABOVE, *, only_copy: bool = False
     ) -> None:
@@ -109,7 +99,6 @@ class Epoch:
             self._watch.check_texts(connection)
 
     def check_version(self, connection: Connection, document: int) -> None:
-        """Raise if a version of the only copy is damaged."""
         if self._watch is not None:
             self._watch.check_version(connection, document)
 
@@ -201,30 +190,9 @@ class Epoch:
                 raise corrupt_error(self.folder / KEYWORDS, "the keywords are behind the catalogue")
             connection.execute("BEGIN")
 
-    def generations(self) -> list[Generation]:
+    def read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         with self._borrow() as connection:
-            return generations.list_generations(connection)
-
-    def highest(self) -> int:
-        with self._borrow() as connection:
-            return generations.highest(connection)
-
-    def held(self) -> int | None:
-        with self._borrow() as connection:
-            return generations.read_held_generation(connection)
-
-    def refuse_held(self) -> None:
-        with self._borrow() as connection:
-            generations.require_not_held(connection)
-
-    def history(self) -> tuple[int, list[Generation]]:
-        """Return the active number and every kept generation, read at one moment."""
-        with self._borrow() as connection:
-            return generations.active(connection), generations.list_generations(connection)
-
-    def diff(self, older: int, newer: int) -> GenerationDiff:
-        with self._borrow() as connection:
-            return diff(connection, *(generations.resolve(connection, n) for n in (older, newer)))
+            return ask(connection)
 
     @contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
@@ -268,11 +236,6 @@ class Epoch:
         folder."""
         signed, lacking = self._read_signatures(connection)
         self.signatures.rewrite([*signed, *signed_texts(connection, lacking)])
-
-    def has_traces(self) -> bool:
-        """Return whether bytes of erased documents may still be in the files."""
-        with self._borrow() as connection:
-            return has_traces(connection)
 
     def checkpointed(self) -> bool:
         """Return whether an unfinished build left a checkpoint."""

@@ -14,17 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from lookfar.ports import Streams
+from lookfar.ports import ChunkedDocument, MakeTerms, Streams
 from lookfar.store.catalogue import generations, journal
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.erasing import (
-    TRACES,
-    UNSETTLED,
-    ChunkedDocument,
-    MakeTerms,
-    blank_name,
-    has_traces,
-)
+from lookfar.store.catalogue.erasing import TRACES, UNSETTLED, blank_name, has_traces
 from lookfar.store.catalogue.seals import seal
 from lookfar.store.ground import files
 from lookfar.store.ground.database import commit, connect, typed_errors

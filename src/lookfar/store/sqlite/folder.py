@@ -91,7 +91,8 @@ class CollectionFolder:
         return name
 
     def serving_name_or_damage(self) -> str:
-        """Return the same; for a damaged pointer, a text that equals no epoch's name."""
+        """Return the name of the serving epoch, or of its damage: then a text that no epoch is
+        called."""
         try:
             return self.serving_name()
         except IndexCorrupt as error:
@@ -181,12 +182,10 @@ class CollectionFolder:
             return {}
 
     def record_damage(self, why: str) -> None:
-        """Record what was found damaged, and when."""
         record = {"why": why, "at": datetime.now(UTC).isoformat(timespec="seconds")}
         files.write_atomic(self.path / _DAMAGE, pack_record(record))
 
     def last_damage(self) -> str:
-        """Return the last recorded damage; empty if there never was any."""
         try:
             record = unpack_record((self.path / _DAMAGE).read_bytes())
             return f"{record['at']}: {record['why']}"

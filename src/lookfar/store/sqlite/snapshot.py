@@ -10,12 +10,9 @@ import numpy as np
 from lookfar.model import Filters, VectorPass
 from lookfar.ports import Keywords, Need, Place, Streams
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.owners import Owners
 from lookfar.store.ground.sql import Connection
 from lookfar.store.keywords.signatures import Documents
-from lookfar.store.shared.scopes import ScopeResolver
 from lookfar.store.shared.snapshot import StoredSnapshot
-from lookfar.store.vectors.vector_file import VectorFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,6 +34,7 @@ class EpochSnapshot(StoredSnapshot):
         rows: NDArray[np.float16],
         generation: int,
     ) -> None:
+        """``rows`` are the rows of the vector file that this snapshot's catalogue knows."""
         super().__init__(
             connection,
             generation,
@@ -45,9 +43,7 @@ class EpochSnapshot(StoredSnapshot):
             lambda document: epoch.check_version(connection, document),
         )
         self._epoch = epoch
-        self._vectors = FileVectors(
-            connection, generation, self._scopes, epoch.vectors, rows, epoch.owners
-        )
+        self._rows = rows
 
     def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:
         signatures = self.cached("signatures", self._signatures)
@@ -63,32 +59,11 @@ class EpochSnapshot(StoredSnapshot):
         """Return ``None``: tantivy does not keep terms in their order."""
         return None
 
-
-class FileVectors:
-    """The vectors that one snapshot sees in the vector file."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        generation: int,
-        scopes: ScopeResolver,
-        vectors: VectorFile,
-        rows: NDArray[np.float16],
-        owners: Owners,
-    ) -> None:
-        self._connection = connection
-        self._generation = generation
-        self._scopes = scopes
-        self._vectors = vectors
-        self._owners = owners
-        self.rows = rows
-        """The rows of the file that this snapshot's catalogue knows."""
-
     @property
     def dimensions(self) -> int:
-        return self._vectors.dimensions
+        return self._epoch.vectors.dimensions
 
-    def search(
+    def _nearest(
         self, query: NDArray[np.float32], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]:
         scope = self._scopes.resolve(filters)
@@ -99,11 +74,12 @@ class FileVectors:
         allowed = None
         most = self._scopes.document_count() * _MOST_DOCUMENTS
         if scope is not None and among is None and len(scope.documents) < most:
-            allowed = self._owners.find_rows(self._connection, scope.documents, len(self.rows))
+            owners = self._epoch.owners
+            allowed = owners.find_rows(self._connection, scope.documents, len(self._rows))
         fetch = self._scopes.fetch_size(limit, scope, listed) if allowed is None else limit
         while True:
-            rows, scores = self._vectors.nearest(query, self.rows, fetch, among, allowed)
-            alive = catalog.places_by_vector(self._connection, rows.tolist(), self._generation)
+            rows, scores = self._epoch.vectors.nearest(query, self._rows, fetch, among, allowed)
+            alive = catalog.places_by_vector(self._connection, rows.tolist(), self.generation)
             admitted = [
                 (place, float(score))
                 for row, score in zip(rows.tolist(), scores, strict=True)
@@ -114,20 +90,21 @@ class FileVectors:
                 return admitted[:limit]
             fetch *= 4
 
-    def scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
+    def _similarities(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
         rows = [place.vector for place in places if place.vector is not None]
-        scores = iter(self._vectors.scores(query, self.rows, rows).tolist())
+        scores = iter(self._epoch.vectors.scores(query, self._rows, rows).tolist())
         return [0.0 if place.vector is None else next(scores) for place in places]
 
-    def of_places(self, places: Sequence[Place]) -> NDArray[np.float32]:
+    def vectors(self, places: Sequence[Place]) -> NDArray[np.float32]:
         having = [at for at, place in enumerate(places) if place.vector is not None]
         rows = [place.vector for place in places if place.vector is not None]
         vectors = np.zeros((len(places), self.dimensions), dtype=np.float32)
-        vectors[having] = self._vectors.chosen(self.rows, rows)
+        vectors[having] = self._epoch.vectors.chosen(self._rows, rows)
         return vectors
 
-    def mean(self, rows: Sequence[int]) -> NDArray[np.float32] | None:
-        return self._vectors.mean(self.rows, rows)
+    def _mean_vector(self, rows: Sequence[int]) -> NDArray[np.float32] | None:
+        return self._epoch.vectors.mean(self._rows, rows)
 
-    def describe(self) -> VectorPass:
-        return self._vectors.describe_pass(len(self.rows), catalog.recall(self._connection))
+    def vector_pass(self) -> VectorPass:
+        recall = catalog.recall(self._connection)
+        return self._epoch.vectors.describe_pass(len(self._rows), recall)

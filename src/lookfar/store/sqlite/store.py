@@ -15,16 +15,18 @@ from typing import Any, TypeVar
 
 from lookfar.common.folders import folder_bytes
 from lookfar.errors import IndexCorrupt, LookfarError, NotIndexed
-from lookfar.model import Damage, GenerationDiff
-from lookfar.store.catalogue.erasing import MakeTerms, StoredDocument, stored_documents
-from lookfar.store.catalogue.generation_changes import Changing
-from lookfar.store.catalogue.generations import Generation
+from lookfar.model import Damage
+from lookfar.ports import Digest, Maker, MakeTerms, OnStep, StoredDocument
+from lookfar.store.catalogue import generations
+from lookfar.store.catalogue.erasing import has_traces, stored_documents
 from lookfar.store.ground import files
 from lookfar.store.ground.database import CATALOGUE, connect, corrupt_error, typed_errors
+from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import refuse_damage
-from lookfar.store.health.repair import Maker, repair
-from lookfar.store.health.salvage import Digest, EpochRescue, Rescue
-from lookfar.store.health.verify import FROM_DAMAGE, OnStep
+from lookfar.store.health.repair import repair
+from lookfar.store.health.salvage import EpochRescue, Rescue
+from lookfar.store.health.verify import FROM_DAMAGE
+from lookfar.store.shared.stored_generations import StoredGenerations
 from lookfar.store.sqlite.builds import Builds, Recipe
 from lookfar.store.sqlite.epoch import Epoch
 from lookfar.store.sqlite.erase import remove_traces
@@ -36,9 +38,7 @@ from lookfar.store.vectors.vector_file import COARSE_ABOVE
 T = TypeVar("T")
 
 
-class CollectionStore(Changing):
-    """The embedded store of one collection."""
-
+class CollectionStore(StoredGenerations):
     def __init__(
         self, folder: Path, coarse_above: int = COARSE_ABOVE, *, only_copy: bool = False
     ) -> None:
@@ -59,7 +59,6 @@ class CollectionStore(Changing):
 
     @property
     def place(self) -> str:
-        """Where the index is, for people."""
         return str(self.folder)
 
     @property
@@ -70,7 +69,6 @@ class CollectionStore(Changing):
 
     @property
     def present(self) -> bool:
-        """Whether there is anything of it, finished or not."""
         return self.folder.is_dir()
 
     @property
@@ -85,20 +83,6 @@ class CollectionStore(Changing):
     def snapshot(self, generation: int | None = None) -> Iterator[EpochSnapshot]:
         with ExitStack() as stack:
             yield self._ask(lambda epoch: stack.enter_context(epoch.snapshot(generation)))
-
-    def generations(self) -> list[Generation]:
-        return self._ask(Epoch.generations)
-
-    def history(self) -> tuple[int, list[Generation]]:
-        """Return the active number and every kept generation, read at one moment."""
-        return self._ask(Epoch.history)
-
-    def held(self) -> int | None:
-        """Return the generation that a rollback holds the collection at, if any."""
-        return self._ask(Epoch.held)
-
-    def diff(self, older: int, newer: int) -> GenerationDiff:
-        return self._ask(lambda epoch: epoch.diff(older, newer))
 
     def written(self) -> Iterator[StoredDocument]:
         """Yield every live document straight from the catalogue, whatever state its vectors and
@@ -124,6 +108,9 @@ class CollectionStore(Changing):
             epoch, self._epoch = self._epoch, None
         if epoch is not None:
             epoch.close()
+
+    def _read(self, ask: Callable[[Connection], T]) -> T:
+        return self._ask(lambda epoch: epoch.read(ask))
 
     def _ask(self, ask: Callable[[Epoch], T]) -> T:
         """Ask the serving epoch; again if another took over while it was being opened."""
@@ -162,7 +149,6 @@ class CollectionStore(Changing):
             yield connection
 
     def refuse_busy(self) -> None:
-        """Raise ``IndexBusy`` if another process is writing at this moment."""
         if self.folder.is_dir():
             with self._files.lock():
                 pass
@@ -180,15 +166,10 @@ class CollectionStore(Changing):
         wait_seconds: float = 0.0,
         let_go: bool = True,
     ) -> Iterator[EpochWriter]:
-        """Open a session on the serving epoch if it has ``fingerprint``, otherwise on a new one.
-
-        A new one continues an interrupted build with the same fingerprint, unless ``rebuild``.
-        Without ``let_go`` a collection that a rollback holds is refused: ``IndexHeld``.
-        """
         files.make_folder(self.folder)
         with self._files.lock(wait_seconds):
             if not let_go and self.exists:
-                self._serving().refuse_held()
+                self._serving().read(generations.require_not_held)
             if not rebuild and self.exists and self._serving().fingerprint == fingerprint:
                 epoch = self._serving()
                 self._files.clear({epoch.folder.name})
@@ -221,7 +202,7 @@ class CollectionStore(Changing):
                 self.folder / serving, f"{CURRENT} names {serving}, which is not there"
             )
         try:
-            return serving, self._serving().highest() if serving else 0
+            return serving, self._serving().read(generations.highest) if serving else 0
         except LookfarError:
             return serving, 0
 
@@ -246,8 +227,7 @@ class CollectionStore(Changing):
         return chunks
 
     def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None:
-        """Remove the traces that an interrupted erasure left, if any."""
-        if not self.exists or not self._ask(Epoch.has_traces):
+        if not self.exists or not self._read(has_traces):
             return
         with self._files.lock(wait_seconds):
             remove_traces(self._serving(), make_terms)
@@ -265,7 +245,6 @@ class CollectionStore(Changing):
     # -- damage --------------------------------------------------------------------
 
     def verify(self, on_step: OnStep | None = None) -> list[Damage]:
-        """Return everything stored that differs from what was written."""
         try:
             problems = self._ask(lambda epoch: epoch.verify(on_step))
         except IndexCorrupt as error:
@@ -274,16 +253,13 @@ class CollectionStore(Changing):
         return [*problems, *(Damage("beside", f"{path.name}: {why}") for path, why in records)]
 
     def damage(self) -> str:
-        """Return the damage that was last found; empty if there never was any."""
         return self._files.last_damage()
 
     @property
     def kept_aside(self) -> list[str]:
-        """Where the damaged epochs are that were taken out of service."""
         return [str(path) for path in self._files.set_aside_epochs()]
 
     def mend_beside(self, about: Mapping[str, Any], wait_seconds: float = 0.0) -> None:
-        """Remove damaged records beside the epoch, and rewrite what this is an index of."""
         with self._files.lock(wait_seconds):
             self._files.mend_records(about)
 

@@ -96,7 +96,6 @@ class EpochWriter(WriteSession):
 
     @property
     def catalogue(self) -> Path | None:
-        """Where worker processes may look up existing vectors; a blank epoch has none."""
         return None if self._blank else self._epoch.catalogue
 
     @property
@@ -199,7 +198,6 @@ class EpochWriter(WriteSession):
             self._journal.record(self._connection)
 
     def activate(self, manifest: Mapping[str, Any]) -> int:
-        """Save what is derived, then commit the catalogue once."""
         stamp = self._save_derived()
         with self._errors():
             self._inserts.flush()

@@ -254,7 +254,6 @@ class CoarseFile:
             return file.read(_HEADER)
 
     def _pack_segment(self, number: int, rows: NDArray[np.float16]) -> bytes:
-        """Encode a segment."""
         mean, spread = _measure(rows)
         head = _NUMBERS.pack(0, number + 1, spread) + mean.tobytes()
         data = head.ljust(self._head, b"\0") + self._bits(rows, mean).tobytes()

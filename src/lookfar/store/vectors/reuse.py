@@ -95,7 +95,6 @@ class Siblings:
 
 
 def name_kept_folder(model: str) -> str:
-    """Return the name of the folder with the kept vectors of a model."""
     return f"{KEPT}{sha256(model.encode()).hexdigest()[:16]}"
 
 

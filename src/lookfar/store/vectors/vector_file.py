@@ -123,13 +123,11 @@ class VectorFile:
     def scores(
         self, query: NDArray[np.float32], rows: NDArray[np.float16], wanted: Sequence[int]
     ) -> NDArray[np.float64]:
-        """Return the similarity of each wanted row to the query."""
         if not wanted:
             return np.empty(0)
         return _dots(query, rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)])
 
     def chosen(self, rows: NDArray[np.float16], wanted: Sequence[int]) -> NDArray[np.float32]:
-        """Return the wanted rows, in that order."""
         return rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)].astype(np.float32)
 
     def mean(self, rows: NDArray[np.float16], wanted: Sequence[int]) -> NDArray[np.float32] | None:

@@ -1,0 +1,933 @@
+"""Every Protocol that separates one room from another, and the records that cross them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+
+from lookfar.model import (
+    Counts,
+    Damage,
+    Document,
+    Failure,
+    Filters,
+    Fingerprint,
+    GenerationDiff,
+    Kind,
+    LinkKind,
+    PageInfo,
+    Section,
+    SymbolKind,
+    VectorPass,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+
+# -- records that cross the seams ------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    """One chunk as a keyword index sees it: terms by field."""
+
+    headings: str
+    tags: str
+    body: str
+    code: str
+
+
+Streams = tuple[Sequence[str], Sequence[Sequence[str]]]
+"""The terms of one document: of its names, and one entry for each chunk."""
+
+SectionRow = tuple[int, int, int, str, int, int, int, int, int, str, bool]
+"""ordinal, parent, level, title, start, end, start_line, end_line, body, kind, documented"""
+
+ChunkRow = tuple[bytes, bytes, int, str, int, int, int, int, int, int, int, bytes]
+"""id, content, section, path, start, end, start_line, end_line, overlap, part, parts, sha256"""
+
+LinkRow = tuple[str, str, str, str, int, int, str]
+"""kind, target, anchor, text, start, end, name"""
+
+NameRow = tuple[str, int, str]
+"""name, way, whole"""
+
+PATH_SEPARATOR = "\x1f"
+"""Separates the headings of a stored path."""
+
+
+@dataclass(slots=True)
+class Version:
+    """One version of a document, parsed, chunked and analysed, ready to be stored.
+
+    Rows are plain tuples because hundreds of thousands of them cross process boundaries, and
+    plain tuples pickle ten times faster.
+    """
+
+    uri: str
+    lane: Kind
+    language: str
+    title: str
+    body: int
+    metadata: str
+    """JSON: front matter and aliases."""
+    warnings: tuple[str, ...]
+    tags: tuple[str, ...]
+    fingerprint: Fingerprint
+    settled: bool
+    raw_sha: bytes
+    text_sha: bytes
+    text: bytes
+    """The normalised text, compressed."""
+    text_bytes: int
+    sections: list[SectionRow]
+    chunks: list[ChunkRow]
+    links: list[LinkRow]
+    names: list[NameRow]
+    """Names by which links may refer to it."""
+    name_terms: tuple[str, ...]
+    """Terms of title, URI, description, aliases and keywords."""
+    entries: list[tuple[str, ...]]
+    """One per chunk, in the order of ``Entry``'s fields."""
+    embedded: dict[bytes, bytes]
+    """Float16 vectors of chunk contents that the store did not have."""
+    adopted: dict[bytes, bytes] = field(default_factory=dict)
+    """The same, but copied from another index of the same model."""
+    signature: bytes = b""
+    """Bits of its text that let line search skip it; if empty, the store computes them."""
+    masked: int = 0
+    """Number of passages that are masked because they look like secrets."""
+
+
+class Known(NamedTuple):
+    """What a store knows about a live document without reading its rows."""
+
+    document: int
+    fingerprint: Fingerprint
+    settled: bool
+    raw_sha: bytes
+
+
+class LeftOut(NamedTuple):
+    """A file or folder that a pass saw but did not store, with its state on disk at the time."""
+
+    uri: str
+    failed: bool
+    """It could not be read or parsed; if False, there was simply nothing to store."""
+    code: str
+    message: str
+    fingerprint: Fingerprint
+    settled: bool
+
+
+class Place(NamedTuple):
+    """A chunk of a live document, with what ranking and citation need."""
+
+    key: int
+    id: bytes
+    document: int
+    vector: int | None
+    uri: str
+    title: str
+    lane: Kind
+    path: tuple[str, ...]
+    ordinal: int
+    part: int
+    parts: int
+    start: int
+    end: int
+    start_line: int
+    end_line: int
+    overlap: int
+    sha: bytes
+
+
+class Definition(NamedTuple):
+    """A definition or a heading in a document."""
+
+    start: int
+    name: str
+    kind: SymbolKind | Literal[""]
+    """Empty for a heading."""
+    documented: bool
+
+
+class Edge(NamedTuple):
+    """A link of a live document, and the live document it points to."""
+
+    source: str
+    source_title: str
+    target: str
+    """URI; empty if the link does not resolve."""
+    target_title: str
+    kind: LinkKind
+    written: str
+    """The target as written in the link."""
+    anchor: str
+    text: str
+    start: int
+    end: int
+
+
+class Lead(NamedTuple):
+    """A link between two live documents, reduced to what ranking needs."""
+
+    source: int
+    target: int
+    kind: LinkKind
+    start: int
+    """Offset in the source document."""
+
+
+class Member(NamedTuple):
+    """A document of a community."""
+
+    uri: str
+    title: str
+    closeness: float
+    """To the queried document, by links and common neighbours."""
+    links: int
+    """Number of documents linked with it, in either direction."""
+
+
+class Facts(NamedTuple):
+    """A document in a listing, with the fields that filters use."""
+
+    document: int
+    uri: str
+    title: str
+    lane: Kind
+    language: str
+    modified_ns: int
+    tags: tuple[str, ...]
+    size: int = 0
+    """Size on disk in bytes."""
+
+
+Terms = Mapping[str, float] | Sequence[str]
+"""Keyword terms, optionally with weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All of these conditions; without any, every document matches."""
+
+    parts: tuple[Need, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of these conditions."""
+
+    parts: tuple[Need, ...]
+
+
+Need = bytes | AllOf | AnyOf
+"""A condition on documents: a lower-case text, as UTF-8, that they must contain."""
+EVERYTHING = AllOf(())
+
+
+class Statistics(NamedTuple):
+    """Word frequencies, by which BM25 weights words."""
+
+    entries: int
+    frequency: Mapping[tuple[str, str], int]
+    """Number of entries that contain a word, by field and word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One activated state of a collection."""
+
+    number: int
+    created_at: str
+    pinned: bool
+    manifest: Mapping[str, Any]
+
+
+class ChunkedDocument(NamedTuple):
+    """A document and its chunks, for making its keyword entries again."""
+
+    title: str
+    metadata: str
+    text: str
+    spans: Sequence[tuple[int, int]]
+
+
+class StoredDocument(NamedTuple):
+    """A live document with everything that the client sent."""
+
+    uri: str
+    metadata: str
+    text: str
+
+
+MakeTerms = Callable[[ChunkedDocument], Streams]
+Digest = Callable[[StoredDocument], bytes]
+"""Computes the hash that was stored of a document as it was given."""
+OnStep = Callable[[str], None]
+"""Called with the name of the part that is checked next."""
+
+
+class Made(NamedTuple):
+    """The chunk IDs of one document, in order, and its keyword terms."""
+
+    ids: Sequence[bytes]
+    streams: Streams
+
+
+class Maker(NamedTuple):
+    """Derives terms and vectors from stored texts, as indexing does."""
+
+    fingerprint: str
+    """The fingerprint of the epochs it can repair."""
+    sources: bool
+    """Whether documents can be read again from their sources."""
+    make: Callable[[StoredDocument], Made | None]
+    make_vectors: Callable[[Sequence[StoredDocument], Collection[bytes]], Mapping[bytes, bytes]]
+    """Returns the float16 vectors of the wanted contents of some documents."""
+
+
+# -- models and parsers ----------------------------------------------------------------------------
+
+
+Parser = Callable[[str, str], Document]
+"""``(uri, normalised text) -> Document``; accepts any text."""
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors of a fixed length, the same in every process."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    @property
+    def quick(self) -> bool:
+        """Whether it can embed thousands of words during a search, at no cost per call."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever the same text could get another vector."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed passages of documents; return one row for each."""
+        ...
+
+    def embed_code(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed passages of code, which may have a model of their own."""
+        ...
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Embed a question: one vector, or a row for each model if code has its own."""
+        ...
+
+    def count_tokens(self, text: str) -> int: ...
+
+
+class Reranker(Protocol):
+    """Scores how well texts answer a question, from 0 to 1; deterministic."""
+
+    @property
+    def name(self) -> str: ...
+
+    def scores(self, question: str, texts: Sequence[str]) -> list[float]: ...
+
+
+# -- reading an index ------------------------------------------------------------------------------
+
+
+class KeywordSearch(Protocol):
+    """Search by words."""
+
+    def keyword_search(
+        self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]: ...
+
+    def best_of_each(
+        self,
+        terms: Terms,
+        weights: Mapping[str, float],
+        documents: Sequence[int],
+        filters: Filters,
+    ) -> list[tuple[Place, float]]:
+        """Return the best chunk of each of these documents."""
+        ...
+
+    def page_search(
+        self, terms: Terms, weights: Mapping[str, float], limit: int, filters: Filters
+    ) -> list[tuple[int, float]]: ...
+
+    def page_scores(
+        self, terms: Terms, weights: Mapping[str, float], documents: Sequence[int]
+    ) -> dict[int, float]: ...
+
+    def statistics(self, terms: Sequence[str]) -> Statistics: ...
+
+    def score_with(self, shared: Statistics) -> None:
+        """Weight words by these statistics from now on, instead of its own."""
+        ...
+
+    def knows(self, term: str) -> bool: ...
+
+    def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
+        """Return terms with this prefix and their document counts, the most frequent first."""
+        ...
+
+
+class PhraseSearch(Protocol):
+    """Search by words that are adjacent or close together."""
+
+    def holding(self, phrase: str, filters: Filters) -> list[int]:
+        """Return the admitted chunks with these words next to each other, in any inflection."""
+        ...
+
+    def few_holding(self, phrase: str, most: int, filters: Filters) -> list[Place] | None:
+        """Return the admitted chunks with these words next to each other.
+
+        None if more than ``most`` chunks have them, admitted or not.
+        """
+        ...
+
+    def adjoining(
+        self, pairs: Sequence[tuple[str, str, int]], places: Sequence[Place]
+    ) -> dict[int, int]:
+        """Return, as bits, which of ``pairs`` (two terms and a distance) each chunk contains."""
+        ...
+
+    def wording(
+        self, groups: Sequence[Mapping[str, float]], places: Sequence[Place]
+    ) -> dict[int, float]:
+        """Return for each chunk the sum, over the groups, of the best term that it contains."""
+        ...
+
+
+class VectorSearch(Protocol):
+    """Search by vectors."""
+
+    def vector_search(
+        self, query: NDArray[np.float32], limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]: ...
+
+    def vector_scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]: ...
+
+    def vectors(self, places: Sequence[Place]) -> NDArray[np.float32]:
+        """Return one row for each place; zeros if it has no vector."""
+        ...
+
+    def centre(
+        self, uri: str, start: int = 0, end: int | None = None
+    ) -> NDArray[np.float32] | None:
+        """Return the mean vector of the chunks that touch this part; None without vectors."""
+        ...
+
+
+class Documents(Protocol):
+    """Documents, their texts and their structure."""
+
+    def uris(self, prefix: str = "") -> list[str]: ...
+
+    def document(self, uri: str) -> Mapping[str, Any] | None: ...
+
+    def sections(self, uri: str) -> list[Section]: ...
+
+    def text(self, uri: str) -> str | None: ...
+
+    def texts(self, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Return the normalised texts of these documents as UTF-8, in any order."""
+        ...
+
+    def documents_with(self, need: Need, filters: Filters) -> list[int]:
+        """Return every admitted document that can meet ``need``; some of them may not."""
+        ...
+
+    def facts(self, documents: Sequence[int] | None = None) -> list[Facts]:
+        """Describe these documents, or all of them, in any order."""
+        ...
+
+    def admitting(self, filters: Filters) -> list[Facts]:
+        """Describe the documents that filters without globs admit, in any order."""
+        ...
+
+    def line_counts(self, documents: Sequence[int]) -> dict[int, int]: ...
+
+    def modified(self, documents: Sequence[int]) -> dict[int, int]:
+        """Return the modification times on disk, in nanoseconds since 1970."""
+        ...
+
+    def definitions(self, documents: Sequence[int]) -> dict[int, list[Definition]]:
+        """Return what each of these documents defines, and its headings, in order."""
+        ...
+
+    def defining(self, name: str) -> list[tuple[str, Section]]:
+        """Return URI and section of the code definitions whose last name is ``name``.
+
+        Case is ignored.
+        """
+        ...
+
+    def has_code_in(self, language: str) -> bool: ...
+
+
+class Chunks(Protocol):
+    """Chunks of documents, by filter and by position."""
+
+    def ending_in(self, path: str, filters: Filters) -> list[Place]:
+        """Return the admitted chunks of documents whose path ends in ``path``."""
+        ...
+
+    def admitted(self, uri: str, filters: Filters) -> list[Place]:
+        """Return the chunks of a document that pass the filters."""
+        ...
+
+    def admitted_parts(self, document: int, filters: Filters) -> list[tuple[int, int]] | None:
+        """Return the parts of an admitted document that pass the filters; None for all of it."""
+        ...
+
+    def neighbours(self, document: int, first: int, last: int) -> list[Place]: ...
+
+
+class LinkedDocuments(Protocol):
+    """The undirected link graph of one generation."""
+
+    @property
+    def uris(self) -> Sequence[str]:
+        """Documents in the order of their URIs; the other properties use their positions."""
+
+    @property
+    def titles(self) -> Sequence[str]: ...
+
+    @property
+    def neighbours(self) -> Sequence[Sequence[int]]: ...
+
+    @property
+    def communities(self) -> Sequence[int]:
+        """The community of each document; equal numbers belong together."""
+
+
+class Links(Protocol):
+    """Links between documents, and the communities they form."""
+
+    def links_from(self, uri: str, start: int = 0, end: int | None = None) -> list[Edge]:
+        """Return the links in this part of a document, in order."""
+        ...
+
+    def links_to(self, uri: str) -> list[Edge]:
+        """Return the links of other documents to this one, by URI and position."""
+        ...
+
+    def links_named(self, names: Iterable[str]) -> list[tuple[str, Edge]]:
+        """Return the links whose target has one of these names, resolved or not."""
+        ...
+
+    def targets(self, uri: str = "") -> list[str]:
+        """Return the distinct link targets as written, of one document or of all."""
+        ...
+
+    def linking(self, targets: Sequence[str], text: str = "") -> list[tuple[str, str, int]]:
+        """Return URI, title and time of documents with a link to one of these targets, the latest
+        first; with ``text``, only if the link has this text."""
+        ...
+
+    def resolve_links(
+        self, links: Iterable[tuple[str, str, str]], absent: str = ""
+    ) -> dict[tuple[str, str, str], tuple[str, str]]:
+        """Resolve links of another collection (name, kind, target) to URI and title here."""
+        ...
+
+    def leads(self, documents: Sequence[int], among: Collection[int] | None = None) -> list[Lead]:
+        """Return the resolved links of these documents, to any document or to ``among``."""
+        ...
+
+    def community(self, uri: str) -> list[Member]:
+        """Return the other documents of its community, the closest first."""
+        ...
+
+    def communities(self, uris: Collection[str]) -> dict[str, int]:
+        """Return the community of each of these documents that has links."""
+        ...
+
+    def graph(self) -> LinkedDocuments:
+        """Return all linked documents with their neighbours and communities."""
+        ...
+
+
+class Snapshot(KeywordSearch, PhraseSearch, VectorSearch, Documents, Chunks, Links, Protocol):
+    """A pinned generation: every method answers from the same committed state."""
+
+    @property
+    def generation(self) -> int: ...
+
+    def cached(self, name: str, make: Callable[[], T]) -> T:
+        """Return the result of ``make``, computed once for this generation."""
+        ...
+
+    def size(self) -> int: ...
+
+    def counts(self) -> Counts: ...
+
+    def failures(self) -> list[Failure]: ...
+
+
+class CollectionSnapshot(Snapshot, Protocol):
+    """A snapshot with what indexing and copying need besides the queries."""
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def model(self) -> str:
+        """Return the fingerprint of the model that made the vectors; empty where unknown."""
+        ...
+
+    def vector_pass(self) -> VectorPass: ...
+
+    def titles(self, prefix: str = "") -> list[tuple[str, str]]: ...
+
+    def pages(self) -> list[PageInfo]: ...
+
+    def chunks(self, uri: str) -> list[Place]: ...
+
+    def known(self) -> dict[str, Known]: ...
+
+    def left_out(self) -> dict[str, LeftOut]: ...
+
+    def held(self) -> int | None: ...
+
+    def manifest(self) -> Mapping[str, Any]:
+        """Return what was recorded when this generation was activated."""
+        ...
+
+    def version(self, uri: str) -> Version | None:
+        """Return a document ready to be written to another store, except for its terms."""
+        ...
+
+    def streams(self, uri: str) -> Streams | None:
+        """Return the keyword terms of a document; None if the store does not keep them."""
+        ...
+
+
+# -- writing an index ------------------------------------------------------------------------------
+
+
+KeywordHits = list[tuple[int, float]]
+"""Chunk keys or documents, with scores."""
+
+
+class VectorSource(Protocol):
+    """Other indexes that may have vectors of the same model."""
+
+    def vectors(self, contents: Collection[bytes]) -> dict[bytes, bytes]: ...
+
+
+class Writer(Protocol):
+    """The single writer of a collection; nothing is visible before ``activate``."""
+
+    fresh: bool
+    """Whether nothing points at this collection's rows yet."""
+    resumed: bool
+    """Whether it continues from a checkpoint of an interrupted session."""
+    embedded: int
+    """Vectors added by this session that no other index had."""
+
+    @property
+    def catalogue(self) -> Path | None:
+        """Where worker processes may look up existing vectors."""
+        ...
+
+    @property
+    def siblings(self) -> VectorSource | None: ...
+
+    def known(self, uris: Collection[str] | None = None) -> dict[str, Known]: ...
+
+    def missing(self, contents: Iterable[bytes]) -> set[bytes]:
+        """Return the contents that have no vector yet."""
+        ...
+
+    def put(self, version: Version) -> None: ...
+
+    def touch(self, document: int, fingerprint: Fingerprint, settled: bool) -> None: ...
+
+    def remove(self, uri: str) -> None: ...
+
+    def erase(self, uris: Sequence[str], *, dead: bool = False) -> int:
+        """Remove documents from every generation, or with ``dead`` only their ended versions."""
+        ...
+
+    def left_out(self) -> dict[str, LeftOut]: ...
+
+    def leave_out(self, files: Sequence[LeftOut]) -> None:
+        """Replace the list of files that are on disk but not in the store."""
+        ...
+
+    def checkpoint(self) -> None:
+        """Make durable what was stored so far in a fresh collection, and go on."""
+        ...
+
+    def commit_touches(self) -> int:
+        """Save what was learnt about unchanged files; the generation stays the same."""
+        ...
+
+    def activate(self, manifest: Mapping[str, Any]) -> int:
+        """Commit everything as one new generation."""
+        ...
+
+
+class Rescue(Protocol):
+    """The intact documents of a damaged collection; counts are final once all were read."""
+
+    saved: int
+    lost: set[str]
+    """URIs of documents without an intact copy, as far as they are known."""
+
+    @property
+    def missing(self) -> int:
+        """How many documents could not be saved."""
+        ...
+
+    def documents(self) -> Iterator[StoredDocument]:
+        """Yield the newest intact copy of each document."""
+        ...
+
+
+class Store(Protocol):
+    """The store of one collection."""
+
+    folder: Path
+    """The folder for what belongs to this machine alone."""
+
+    @property
+    def place(self) -> str:
+        """Where the index is, for people."""
+        ...
+
+    @property
+    def file(self) -> Path | None:
+        """The SQLite file of the serving index; None without one, or on a server."""
+        ...
+
+    @property
+    def present(self) -> bool:
+        """Whether there is anything of it, finished or not."""
+        ...
+
+    @property
+    def exists(self) -> bool: ...
+
+    def fingerprint(self) -> str: ...
+
+    def snapshot(
+        self, generation: int | None = None
+    ) -> AbstractContextManager[CollectionSnapshot]: ...
+
+    def generations(self) -> list[Generation]: ...
+
+    def history(self) -> tuple[int, list[Generation]]: ...
+
+    def held(self) -> int | None: ...
+
+    def diff(self, older: int, newer: int) -> GenerationDiff: ...
+
+    def roll_back(self, number: int, *, wait_seconds: float = 0.0) -> None: ...
+
+    def pin(self, number: int, *, pinned: bool = True, wait_seconds: float = 0.0) -> None: ...
+
+    def prune(self, keep: int, *, wait_seconds: float = 0.0) -> tuple[int, int]: ...
+
+    def verify(self, on_step: OnStep | None = None) -> list[Damage]:
+        """Return everything stored that differs from what was written."""
+        ...
+
+    def mend_beside(self, about: Mapping[str, Any], wait_seconds: float = 0.0) -> None: ...
+
+    def repair(self, maker: Maker, why: str, wait_seconds: float = 0.0) -> list[str] | None: ...
+
+    def salvage(
+        self,
+        fingerprint: str,
+        dimensions: int,
+        digest: Digest,
+        *,
+        about: Mapping[str, Any],
+        retain: int,
+        why: str,
+        wait_seconds: float = 0.0,
+    ) -> AbstractContextManager[tuple[Writer, Rescue]]: ...
+
+    @property
+    def kept_aside(self) -> list[str]:
+        """Where the damaged indexes are that were taken out of service."""
+        ...
+
+    def set_aside(self, why: str, wait_seconds: float = 0.0) -> None: ...
+
+    def delete(self, besides: Collection[str] = (), wait_seconds: float = 0.0) -> None: ...
+
+    def erase(
+        self,
+        uris: Sequence[str],
+        make_terms: MakeTerms,
+        manifest: Mapping[str, Any],
+        *,
+        retain: int,
+        wait_seconds: float = 0.0,
+    ) -> int: ...
+
+    def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None:
+        """Remove the traces that an interrupted erasure left, if any."""
+        ...
+
+    def written(self) -> Iterator[StoredDocument]:
+        """Yield every live document straight from the catalogue.
+
+        Raises ``IndexCorrupt`` where a document differs from its hash, or one is missing.
+        """
+        ...
+
+    def refuse_busy(self) -> None:
+        """Raise ``IndexBusy`` if another process is writing at this moment."""
+        ...
+
+    def damage(self) -> str:
+        """Return the damage that was last found; empty if there never was any."""
+        ...
+
+    def writer(
+        self,
+        fingerprint: str,
+        dimensions: int,
+        *,
+        model: str = "",
+        about: Mapping[str, Any],
+        retain: int,
+        rebuild: bool = False,
+        wait_seconds: float = 0.0,
+        let_go: bool = True,
+    ) -> AbstractContextManager[Writer]:
+        """Open a write session on the serving index if it has ``fingerprint``, else on a new one.
+
+        A new one continues an interrupted build with the same fingerprint, unless ``rebuild``.
+        Without ``let_go`` a collection that a rollback holds is refused: ``IndexHeld``.
+        """
+        ...
+
+    def about(self) -> dict[str, Any]: ...
+
+    def disk_bytes(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class Keywords(Protocol):
+    """A keyword index as of one commit; later commits do not show."""
+
+    def statistics(self, terms: Iterable[str]) -> Statistics: ...
+
+    def scored_with(self, shared: Statistics) -> Keywords:
+        """Return the same state with words weighted by other statistics."""
+        ...
+
+    def search(
+        self,
+        terms: Terms,
+        weights: Mapping[str, float],
+        limit: int,
+        documents: Sequence[int] | None = None,
+    ) -> KeywordHits:
+        """Return the best chunks by key, best first; only chunks of ``documents`` if given."""
+        ...
+
+    def best_of_each(
+        self,
+        terms: Terms,
+        weights: Mapping[str, float],
+        documents: Sequence[int],
+        admits: Callable[[int], bool] | None = None,
+    ) -> KeywordHits:
+        """Return the best admitted chunk of each document that has one among the best overall."""
+        ...
+
+    def search_pages(
+        self,
+        terms: Terms,
+        weights: Mapping[str, float],
+        limit: int,
+        documents: Sequence[int] | None = None,
+    ) -> KeywordHits:
+        """Return the documents whose whole text matches best."""
+        ...
+
+    def knows(self, term: str) -> bool:
+        """Return whether any document has this term in its text, names or tags."""
+        ...
+
+    def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
+        """Return chunks with these terms in order, with at most ``apart`` others in between."""
+        ...
+
+    def adjoining(
+        self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
+    ) -> dict[int, int]: ...
+
+    def wording(
+        self, groups: Sequence[Mapping[str, float]], keys: Sequence[int]
+    ) -> dict[int, float]: ...
+
+    def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]: ...
+
+
+# -- watching a folder -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What changed, as far as the watcher noticed."""
+
+    uris: frozenset[str] = frozenset()
+    """Files, and folders with a trailing ``/`` that stand for everything below them."""
+    everything: bool = False
+    git: bool = False
+    """The head or a reference of the folder's git repository may have moved."""
+
+    def __bool__(self) -> bool:
+        return bool(self.uris or self.everything or self.git)
+
+
+class Watcher(Protocol):
+    """Notices changes in a folder."""
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every change will be noticed."""
+
+    @property
+    def reason(self) -> str:
+        """Why it is not healthy; empty when it is."""
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Start watching; ``wake`` is called when the first change of a batch is noticed."""
+
+    def stop(self) -> None: ...
+
+    def tend(self) -> None:
+        """Check the watch itself: a root that reappeared is watched again."""
+
+    def ready_in(self) -> float | None:
+        """Return the seconds until the batch is due, or None if nothing changed."""
+
+    def take(self) -> Batch:
+        """Return and clear the changes noticed so far, due or not."""
+
+    def peek(self) -> Batch:
+        """Return the changes noticed so far without clearing them."""
+
+    def fence(self, timeout: float) -> bool:
+        """Wait until all earlier writes are noticed; False if that cannot be known."""
