@@ -158,15 +158,19 @@ class HttpClient(Client):
 
 
 def environment(home: Path, **variables: str) -> dict[str, str]:
-    """Return the environment of a server that has a home of its own and no settings."""
+    """Return the environment of a server that has a home of its own and no settings.
+
+    An empty value removes a variable.
+    """
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("LOOKFAR_", "XDG_", "OPENAI_"))
+        if not name.startswith(("LOOKFAR_", "XDG_", "OPENAI_", "MSRL_"))
     }
     places = dict.fromkeys(("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"), str(home))
     defaults = {"LOOKFAR_EMBED_PROVIDER": "hash", "LOOKFAR_INDEX_WORKERS": "1"}
-    return {**inherited, **places, **defaults, "PYTHONIOENCODING": "utf-8", **variables}
+    chosen = {**inherited, **places, **defaults, "PYTHONIOENCODING": "utf-8", **variables}
+    return {name: value for name, value in chosen.items() if value}
 
 
 def launch(

@@ -53,7 +53,9 @@ def convert(system: System, config: Mapping[str, Any]) -> Converted:
                 _leave(theirs, value, f"The value is not valid for {row.ours}.")
             )
             continue
-        settings = ours if isinstance(ours, dict) else {row.ours: ours}
+        # A table of theirs stays one value: it does not name settings of ours.
+        several = isinstance(ours, dict) and ours is not value
+        settings = ours if several else {row.ours: ours}
         result.settings |= {key: item for key, item in settings.items() if item is not None}
         result.origins |= dict.fromkeys(settings, theirs)
     result.settings = system.finish(result.settings)
