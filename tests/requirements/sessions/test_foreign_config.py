@@ -64,7 +64,7 @@ def test_a_vault_of_msrl_is_served_as_its_file_says(msrl: tuple[Client, Path]) -
     client.call("msrl.reindex", wait=True)
     assert client.call("msrl.status")["watcher"]["debounceMs"] == 1234
     results = client.call("msrl.query", query="harbour", top_k=10)["results"]
-    assert {result["docUri"] for result in results} == {"notes/tides.md"}
+    assert {result["doc_uri"] for result in results} == {"notes/tides.md"}
 
 
 def test_what_has_no_effect_in_a_vault_is_reported(msrl: tuple[Client, Path]) -> None:
@@ -82,7 +82,7 @@ def test_editing_the_file_of_msrl_takes_effect(msrl: tuple[Client, Path]) -> Non
     client, vault = msrl
     write(vault / ".msrl" / "config.json", {"lifecycle": {"ignoredPatterns": ["notes/**"]}})
     results = client.call("msrl.query", query="harbour", top_k=10)["results"]
-    assert {result["docUri"] for result in results} == {"drafts/ferry.md"}
+    assert {result["doc_uri"] for result in results} == {"drafts/ferry.md"}
 
 
 def test_msrl_can_be_disabled(tmp_path: Path) -> None:

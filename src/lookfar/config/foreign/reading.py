@@ -59,9 +59,10 @@ class Foreign:
 
     def note(self, place: str, key: str, reason: str) -> None:
         """Note that a setting has no effect, with a name that is safe to print."""
-        name = key if key.isprintable() else ascii(key)
-        if sum(note.place == place for note in self.notes) < _MOST_NOTES:
-            self.notes.append(ForeignNote(place, name[:_LONGEST_KEY], reason))
+        name = (key if key.isprintable() else ascii(key))[:_LONGEST_KEY]
+        here = [note.key for note in self.notes if note.place == place]
+        if name not in here and len(here) < _MOST_NOTES:
+            self.notes.append(ForeignNote(place, name, reason))
 
     def drop(self, keys: Iterable[str], reason: str) -> bool:
         """Remove the values of our settings ``keys``; return whether there were any."""
@@ -232,7 +233,7 @@ def _add_value(foreign: Foreign, given: Given, theirs: str) -> None:
     try:
         value = check(given._replace(layer="user") if may_set else given)
     except InvalidConfig as error:
-        reason = error.message
+        reason = error.message.replace(f" (set in {given.place})", "")
         if given.layer == "project" and RULES[given.key].trusted:
             reason = f"A file in the folder may not set {given.key}. Set it in your own file."
         foreign.note(given.place, theirs, reason)
