@@ -266,8 +266,11 @@ def test_an_edited_ignore_file_is_a_reason_to_look_at_everything(root: Path) -> 
         seen.watcher.stop()
 
 
-@pytest.mark.parametrize("name", ["docs/.lookfarignore", "lookfar.toml"])
+@pytest.mark.parametrize(
+    "name", ["docs/.lookfarignore", "lookfar.toml", ".msrl/config.json", "anvil.config.json"]
+)
 def test_other_files_of_rules_do_the_same(seen: Seen, root: Path, name: str) -> None:
+    (root / name).parent.mkdir(exist_ok=True)
     (root / name).write_text("\n")
     seen.until(lambda: seen.everything)
 

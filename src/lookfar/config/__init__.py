@@ -24,6 +24,7 @@ from lookfar.config.settings_files import (
     read_settings_file as read_settings_file,
 )
 from lookfar.config.folders import (
+    FOREIGN_FILES as FOREIGN_FILES,
     PROJECT_FILE as PROJECT_FILE,
     config_file as config_file,
     data_dir as data_dir,

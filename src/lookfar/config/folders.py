@@ -13,6 +13,13 @@ from lookfar.config.environment import read_environment
 from lookfar.config.settings import ServeSettings, Settings
 
 PROJECT_FILE: Final = "lookfar.toml"
+FOREIGN_FILES: Final = (
+    ".msrl/config.json",
+    ".mcp-markdown-ragdocs/config.toml",
+    "pyproject.toml",
+    "anvil.config.json",
+)
+"""Files of other systems in a folder, which are read while their toolset is served."""
 USER_FILE_VARIABLE: Final = "LOOKFAR_CONFIG"
 PROJECT_PLACEHOLDER: Final = "{project}"
 """In ``memory.dir``: replaced by a name that is unique to each project."""

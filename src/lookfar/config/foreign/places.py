@@ -8,11 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from lookfar.config.folders import home_folder
+from lookfar.config.folders import FOREIGN_FILES, home_folder
 
-MSRL_FILE: Final = ".msrl/config.json"
-RAGDOCS_FILE: Final = ".mcp-markdown-ragdocs/config.toml"
-ANVIL_FILE: Final = "anvil.config.json"
+MSRL_FILE, RAGDOCS_FILE, PYPROJECT_FILE, ANVIL_FILE = FOREIGN_FILES
 ENV_FILE: Final = ".env"
 _HASH_LENGTHS: Final = (32, 16)
 """Digits of the hash in the name of Search MCP's folder, now and in its older versions."""
@@ -64,7 +62,7 @@ def _ragdocs(root: Path | None, env: Mapping[str, str]) -> Iterator[Place]:
     folder = env.get("XDG_CONFIG_HOME", "")
     config_home = Path(folder) if os.path.isabs(folder) else home_folder(env) / ".config"
     yield Place(config_home / "mcp-markdown-ragdocs" / "config.toml", "user")
-    yield from _in_project(root, "pyproject.toml")
+    yield from _in_project(root, PYPROJECT_FILE)
     yield from _in_project(root, RAGDOCS_FILE)
 
 

@@ -17,7 +17,7 @@ from lookfar.config.checks import Given, check
 from lookfar.config.environment import OPENAI_KEY
 from lookfar.config.foreign.converting import convert
 from lookfar.config.foreign.parsing import parse_config, parse_value, unwrap_pyproject
-from lookfar.config.foreign.places import ENV_FILE, Place, find_places
+from lookfar.config.foreign.places import ENV_FILE, PYPROJECT_FILE, Place, find_places
 from lookfar.config.foreign.systems import SYSTEMS
 from lookfar.config.schema import DEFAULTS, RULES, Value
 from lookfar.config.settings import ForeignConfig, ForeignNote
@@ -142,7 +142,7 @@ def _read_file(foreign: Foreign, place: Place) -> None:
         text = read_settings_file(path, project=place.layer == "project")
         if text is None:
             return
-        if path.name == "pyproject.toml":
+        if path.name == PYPROJECT_FILE:
             if "tool.ragdocs" not in text:
                 return
             config = unwrap_pyproject(parse_config(text, path))

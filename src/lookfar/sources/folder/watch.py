@@ -17,7 +17,7 @@ from contextlib import suppress
 from threading import Lock, RLock
 from typing import Any, Final, Protocol
 
-from lookfar.config import PROJECT_FILE
+from lookfar.config import FOREIGN_FILES, PROJECT_FILE
 from lookfar.errors import LookfarError, OutsideRoot
 from lookfar.ports import Batch
 from lookfar.sources.confine import Root, components
@@ -41,6 +41,7 @@ _LIMIT_SECONDS: Final = 60.0
 """Pause before checking whether the limit was raised, which examines every folder."""
 _STORE: Final = re.compile(r".*-[0-9a-f]{16}", re.DOTALL)
 """The name of an index folder."""
+_FOREIGN_FOLDERS: Final = frozenset(file.rpartition("/")[0] for file in FOREIGN_FILES) - {""}
 _GIT: Final = ".git"
 _GIT_REFS: Final = ("HEAD", "packed-refs", "refs", "logs")
 
@@ -295,7 +296,9 @@ class FolderWatcher:
         if uri == _GIT or uri.startswith(f"{_GIT}/"):
             if uri == _GIT or (_is_ref(uri) and not name.endswith(".lock")):
                 self._add(git=True)
-        elif name in IGNORE_FILES or uri == PROJECT_FILE:
+        elif uri == PROJECT_FILE or uri in FOREIGN_FILES:
+            self._everything()
+        elif name in IGNORE_FILES:
             if self._admits(parent):
                 self._everything()
         elif self._admitted(uri, parent, name, is_dir):
@@ -338,7 +341,7 @@ class FolderWatcher:
             return False
         if uri == _GIT or uri.startswith(f"{_GIT}/"):
             return uri == _GIT or _is_ref(uri)
-        return self._admits(uri)
+        return uri in _FOREIGN_FOLDERS or self._admits(uri)
 
     def _uri(self, path: str) -> str:
         """Return the URI of a path; empty for the root itself."""
