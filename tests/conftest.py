@@ -15,6 +15,9 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Processes that tests start would compile every module of the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 _DAY = 86_400
 _FIRST = 1_600_000_000
 

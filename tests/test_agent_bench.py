@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-BENCH = Path(__file__).parent.parent / "bench"
+from script_modules import load_script
 
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"bench_{name}", BENCH / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-agent = load("agent")
+agent = load_script("bench/agent.py")
 
 GUIDE = """# Harbour guide
 

@@ -10,6 +10,7 @@ import pytest
 from lookfar.errors import Ambiguous, NotFound
 from lookfar.library import Library
 from lookfar.model import Filters
+from sample_files import write_files
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -76,17 +77,9 @@ load --zebra
 FILES = {"src/core.py": CORE, "src/ship.ts": SHIP, "src/harbour.rs": RUST, "docs/guide.md": GUIDE}
 
 
-def plant(folder: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return folder
-
-
 @pytest.fixture
 def library(tmp_path: Path) -> Iterator[Library]:
-    root = plant(tmp_path / "root", FILES)
+    root = write_files(tmp_path / "root", FILES)
     with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as opened:
         opened.index()
         yield opened
@@ -148,8 +141,10 @@ def test_unknown_name_is_not_found(library: Library, target: str) -> None:
 
 def test_names_are_resolved_across_folders(tmp_path: Path) -> None:
     """With several folders, the one that defines it; if two do, it is ambiguous."""
-    one = plant(tmp_path / "one", {"a.py": "def alone():\n    pass\n\ndef both():\n    pass\n"})
-    two = plant(tmp_path / "two", {"b.py": "def both():\n    pass\n"})
+    one = write_files(
+        tmp_path / "one", {"a.py": "def alone():\n    pass\n\ndef both():\n    pass\n"}
+    )
+    two = write_files(tmp_path / "two", {"b.py": "def both():\n    pass\n"})
     with Library.open(one, two, index_dir=tmp_path / "index", settings=HASH) as library:
         for name in library.collections:
             library.index(collection=name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -11,22 +10,14 @@ from typing import Any
 import pytest
 
 from fuzz import common
+from script_modules import load_script
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reliability.md"
 
 
 def script() -> Any:
-    name = "reliability_script"
-    if name not in sys.modules:
-        path = ROOT / "scripts" / "reliability.py"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)
-    return sys.modules[name]
+    return load_script("scripts/reliability.py")
 
 
 def listed() -> list[str]:

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-BENCH = Path(__file__).parent.parent / "bench"
+from script_modules import load_script
 
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"bench_{name}", BENCH / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-scale, routing = load("scale"), load("routing")
+scale, routing = load_script("bench/scale.py"), load_script("bench/routing.py")
 
 PAGE = """---
 title: Secret

@@ -12,6 +12,7 @@ from lookfar.library import Library
 from lookfar.model import Filters, Hit, Mode
 from lookfar.retrieve.question.names import find_names
 from lookfar.retrieve.question.plan import make_plan
+from sample_files import write_files
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -58,10 +59,7 @@ def moor(boat):
 
 @pytest.fixture
 def library(tmp_path: Path) -> Iterator[Library]:
-    for name, text in FILES.items():
-        path = tmp_path / "project" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    write_files(tmp_path / "project", FILES)
     settings = {
         "embed.provider": "hash",
         "index.workers": 1,

@@ -8,6 +8,7 @@ import pytest
 
 from lookfar.errors import Ambiguous, NotFound
 from lookfar.library import Library
+from sample_files import write_files
 
 NOTES = {
     "projects/Alpha Plan.md": "# The plan\n\nFirst.\n\n## Risks\n\nMany.\n",
@@ -20,10 +21,7 @@ NOTES = {
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
     home = tmp_path_factory.mktemp("vault")
-    for uri, text in NOTES.items():
-        path = home / "notes" / uri
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    write_files(home / "notes", NOTES)
     settings = {"embed.provider": "hash", "index.workers": 1}
     with Library.open(home / "notes", index_dir=home / "index", settings=settings) as library:
         library.index()

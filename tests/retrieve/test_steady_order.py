@@ -11,6 +11,7 @@ import pytest
 
 from lookfar.library import Library
 from lookfar.model import Hit, Mode
+from sample_files import write_files
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -25,10 +26,7 @@ def open_library(tmp_path: Path) -> Iterator[OpenLibrary]:
     opened: list[Library] = []
 
     def make(files: Mapping[str, str], **search: object) -> Library:
-        root = tmp_path / f"root{len(opened)}"
-        for name, text in files.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_text(text, encoding="utf-8")
+        root = write_files(tmp_path / f"root{len(opened)}", files)
         settings = {"embed.provider": "hash", "index.workers": 1}
         settings |= {f"search.{name}": value for name, value in search.items()}
         index = tmp_path / f"index{len(opened)}"

@@ -23,6 +23,7 @@ from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.retrievers.candidates import gather_candidates
 from lookfar.retrieve.stages.wording import find_word_pairs
 from lookfar.store.sqlite.store import CollectionStore
+from sample_files import write_files
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -39,10 +40,7 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     libraries: list[Library] = []
 
     def make(files: Mapping[str, str], **settings: object) -> Library:
-        folder = tmp_path / f"folder{len(libraries)}"
-        for name, text in files.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
+        folder = write_files(tmp_path / f"folder{len(libraries)}", files)
         given = {"embed.provider": "hash", "index.workers": 1}
         given |= {f"search.{key}": value for key, value in settings.items()}
         libraries.append(

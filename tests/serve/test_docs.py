@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import re
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
@@ -20,22 +18,14 @@ from lookfar.config.foreign.systems import SYSTEMS
 from lookfar.serve.cli.main import cli
 from lookfar.serve.show import json_shapes
 from lookfar.serve.toolsets import ALL, NAMES
+from script_modules import load_script
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 COMMANDS = DOCS / "commands"
 
 
-def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_script", ROOT / "scripts" / "docs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-generator = load()
+generator = load_script("scripts/docs.py")
 PAGES: list[Path] = list(generator.PAGES)
 REGIONS = [
     (page.relative_to(ROOT).as_posix(), name, content)

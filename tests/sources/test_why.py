@@ -17,6 +17,7 @@ from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import judge_file, walk
 from lookfar.sources.folder.why import why
 from lookfar.text.parse.formats import parser_for
+from sample_files import write_files
 
 LIMITS: dict[str, Any] = {"max_file_bytes": 100, "max_depth": 3}
 
@@ -24,13 +25,6 @@ LIMITS: dict[str, Any] = {"max_file_bytes": 100, "max_depth": 3}
 def ruling(root: Path, uri: str, policy: Policy | None = None) -> Ruling:
     understood = parser_for(uri) is not None
     return why(Root.open(root), policy or Policy(**LIMITS), uri, understood=understood)
-
-
-def plant(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
 
 
 def git(root: Path, *arguments: str, data: bytes = b"") -> str:
@@ -71,7 +65,7 @@ TABLE: list[tuple[str, str, str, str, str]] = [
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    plant(
+    write_files(
         tmp_path,
         {
             ".gitignore": "# what is left behind\nlogs/\n",
@@ -81,7 +75,7 @@ def root(tmp_path: Path) -> Path:
             "zero.md": "a\0b",
         },
     )
-    plant(
+    write_files(
         tmp_path,
         {uri: "x" for uri, *_ in TABLE if not (tmp_path / uri).exists() and "absent" not in uri
          and not uri.startswith("guide.md/") and uri != "src"},
@@ -117,7 +111,7 @@ def test_the_answer_is_that_of_the_walk(root: Path) -> None:
 
 def test_only_what_is_included(root: Path) -> None:
     policy = Policy(include=("docs/**",), **LIMITS)
-    plant(root, {"docs/a.md": "x"})
+    write_files(root, {"docs/a.md": "x"})
     assert ruling(root, "docs/a.md", policy).rule == "docs/**"
     assert ruling(root, "docs/a.md", policy).place == "sources.include"
     assert ruling(root, "guide.md", policy).reason == "not_included"
@@ -169,9 +163,9 @@ def git_decisions(root: Path, uris: list[str]) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize("rules", REPOSITORIES, ids=lambda rules: ascii(rules)[1:50])
 def test_the_line_is_the_one_that_git_names(tmp_path: Path, rules: dict[str, str]) -> None:
     """The same verdict, and the same line of the same file for it."""
-    plant(tmp_path, dict.fromkeys(FILES, "x"))
+    write_files(tmp_path, dict.fromkeys(FILES, "x"))
     git(tmp_path, "init", "-q")
-    plant(tmp_path, rules)
+    write_files(tmp_path, rules)
     policy = Policy(exclude=())
     by_git = git_decisions(tmp_path, FILES)
     assert by_git
@@ -187,9 +181,9 @@ def test_the_line_is_the_one_that_git_names(tmp_path: Path, rules: dict[str, str
 
 def test_a_folder_in_a_repository_heeds_the_rules_above_it(tmp_path: Path) -> None:
     """What git would not show in ``sub`` is not indexed when only ``sub`` is."""
-    plant(tmp_path, dict.fromkeys(FILES, "x"))
+    write_files(tmp_path, dict.fromkeys(FILES, "x"))
     git(tmp_path, "init", "-q")
-    plant(
+    write_files(
         tmp_path, {".gitignore": "/sub/keep.md\n*.txt\n/a.md\n", ".git/info/exclude": "local.md\n"}
     )
     sub = Root.open(tmp_path / "sub")
@@ -205,7 +199,7 @@ def test_a_folder_in_a_repository_heeds_the_rules_above_it(tmp_path: Path) -> No
     assert load_outer_ignores(sub.path) is load_outer_ignores(sub.path) is not None
     again = walk(sub, policy, before=walked)
     assert again.files == walked.files
-    plant(tmp_path, {".gitignore": "/sub/a.md\n"})
+    write_files(tmp_path, {".gitignore": "/sub/a.md\n"})
     assert {file.uri for file in walk(sub, policy, before=again).files} == {
         "deep/b.md", "deep/c.txt", "keep.md",
     }  # fmt: skip
@@ -215,7 +209,7 @@ def test_a_folder_in_a_repository_heeds_the_rules_above_it(tmp_path: Path) -> No
 
 def test_a_folder_that_git_ignores_can_be_chosen(tmp_path: Path) -> None:
     """A folder named by the user is indexed even if its repository ignores it."""
-    plant(tmp_path, {"notes/a.md": "x", "notes/b.txt": "x", ".gitignore": "notes/\n*.txt\n"})
+    write_files(tmp_path, {"notes/a.md": "x", "notes/b.txt": "x", ".gitignore": "notes/\n*.txt\n"})
     git(tmp_path, "init", "-q")
     result = walk(Root.open(tmp_path / "notes"), Policy(exclude=()))
     assert [file.uri for file in result.files] == ["a.md", "b.txt"]
@@ -226,7 +220,7 @@ def test_a_repository_that_is_the_home_rules_nothing_below(
 ) -> None:
     """Many keep their settings in one that ignores everything."""
     home = tmp_path.resolve()
-    plant(home, {"notes/a.md": "x", ".gitignore": "*.md\n"})
+    write_files(home, {"notes/a.md": "x", ".gitignore": "*.md\n"})
     git(home, "init", "-q")
     monkeypatch.setenv("HOME", str(home))
     assert [file.uri for file in walk(Root.open(home / "notes"), Policy()).files] == ["a.md"]

@@ -22,6 +22,7 @@ from click.testing import Result
 from lookfar.errors import LookfarError
 from lookfar.serve.cli import exits
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
+from serve.terminal import on_terminal
 
 Run = Callable[..., Result]
 Process = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -31,30 +32,6 @@ HOSTILE = "# Evil \x1b]0;owned\x07\n\nkeys \x1b[2J\x1b[31mred\x9b31m \u202egniti
 
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
-
-
-def on_terminal(
-    *arguments: object, env: dict[str, str] | None = None, typed: str = ""
-) -> tuple[int, str]:
-    """Run the command on its own terminal, type the input, and return all output."""
-    pty = pytest.importorskip("pty")
-    pid, master = pty.fork()
-    if pid == 0:
-        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})}
-        command = [sys.executable, "-m", "lookfar", *map(str, arguments)]
-        os.execve(sys.executable, command, environment)
-    os.write(master, typed.encode())
-    output = b""
-    while True:
-        try:
-            more = os.read(master, 65536)
-        except OSError:
-            break
-        if not more:
-            break
-        output += more
-    os.close(master)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), output.decode("utf-8", "replace")
 
 
 def test_help_and_version(process: Process) -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sample_files import write_files
 from serve.processes import DEADLINE, eventually
 
 DOCUMENTS = {
@@ -129,11 +130,7 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 
 
 def write_documents(root: Path) -> Path:
-    for uri, text in DOCUMENTS.items():
-        path = root / uri
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return root
+    return write_files(root, DOCUMENTS)
 
 
 def command(home: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:

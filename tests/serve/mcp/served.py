@@ -27,6 +27,7 @@ from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.server import Results, make_server
 from lookfar.serve.toolsets import load_tools
+from sample_files import write_files
 from serve.processes import DEADLINE
 
 LEGACY = "legacy"
@@ -273,8 +274,4 @@ def write_documents(root: Path) -> Path:
         documents[f"corpus/{word}.md"] = (
             f"# The {word}\n\nA page on {word}: it holds a {repeated}.\n"
         )
-    for uri, text in documents.items():
-        path = root / uri
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return root
+    return write_files(root, documents)

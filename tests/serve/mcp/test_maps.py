@@ -10,6 +10,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from lookfar.retrieve.answer.pack import tokens
+from sample_files import write_files
 from serve.mcp.served import Agent, Home, in_memory, said, texts
 
 FILES = {
@@ -26,11 +27,7 @@ FILES = {
 
 @pytest.fixture(scope="module")
 def local(portal: BlockingPortal, home: Home, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    root = tmp_path_factory.mktemp("mapped") / "docs"
-    for uri, text in FILES.items():
-        path = root / uri
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    root = write_files(tmp_path_factory.mktemp("mapped") / "docs", FILES)
     with in_memory(portal, home, root) as agent:
         yield agent
 

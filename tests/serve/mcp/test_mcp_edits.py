@@ -53,7 +53,7 @@ def served(
     pool, changes = Pool(), Changes()
     portal.call(changes.bind_loop)
     settings = home.settings | {"serve.write": write, "watch.enabled": False} | chosen
-    offer = Offer.from_settings(config.load(roots[0], settings, {}).serve)
+    offer = Offer.from_settings(config.load(roots[0], settings, {}))
     try:
         with pool.session(
             list(map(str, roots)), settings=settings, environ={}, write=offer.write, changes=changes

@@ -29,7 +29,7 @@ def served(
     """A server with what these settings offer, and a client that speaks this era."""
     pool = Pool()
     settings = home.settings | {"memory.dir": str(memory_of(docs))} | chosen
-    offer = Offer.from_settings(config.load(docs, settings, {}).serve)
+    offer = Offer.from_settings(config.load(docs, settings, {}))
     with pool.session([str(docs)], settings=settings, environ={}, write=offer.write) as session:
         server = offer.make_server(session, Changes())
         with connected(portal, server, docs, mode=era) as agent:

@@ -15,6 +15,7 @@ from click.testing import Result
 from lookfar.serve.setup import markdown
 from lookfar.serve.setup.machine import Machine, find_launcher
 from serve.setup.configs import LINUX, SAMPLES
+from serve.terminal import on_terminal
 
 Setup = Callable[..., Result]
 Report = Callable[..., dict[str, Any]]
@@ -329,36 +330,18 @@ def test_on_windows_a_program_has_its_extension(tmp_path: Path) -> None:
 # --- on a terminal ----------------------------------------------------------------------------
 
 
-def on_terminal(answers: bytes, *arguments: str, **variables: str) -> tuple[int, str]:
-    """Run the command on its own terminal and type ``answers``."""
-    import pty
-
-    pid, master = pty.fork()
-    if pid == 0:
-        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", **variables}
-        command = [sys.executable, "-m", "lookfar", "setup", "--no-index", *arguments]
-        os.execve(sys.executable, command, environment)
-    os.write(master, answers)
-    output = b""
-    while True:
-        try:
-            more = os.read(master, 65536)
-        except OSError:
-            break
-        if not more:
-            break
-        output += more
-    os.close(master)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), output.decode("utf-8", "replace")
+def run_setup(answers: str, *arguments: str, **variables: str) -> tuple[int, str]:
+    env = {"COLUMNS": "120", **variables}
+    return on_terminal("setup", "--no-index", *arguments, typed=answers, env=env)
 
 
 def test_a_terminal_shows_colours_and_asks(cursor: Path) -> None:
-    code, output = on_terminal(b"y\nn\n")
+    code, output = run_setup("y\nn\n")
     assert code == 0, output
     assert "\x1b[32m+" in output
     assert "Change the settings of Cursor?" in output
     assert "lookfar" in cursor.read_text(encoding="utf-8")
-    code, output = on_terminal(b"n\n", "--undo", NO_COLOR="1")
+    code, output = run_setup("n\n", "--undo", NO_COLOR="1")
     assert code == 0, output
     assert "\x1b[31m" not in output
     assert "lookfar" in cursor.read_text(encoding="utf-8")

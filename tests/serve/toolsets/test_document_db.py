@@ -205,7 +205,7 @@ def test_logs_report_how_long_a_find_took(ask: Ask, caplog: pytest.LogCaptureFix
 
 def offered(**given: Any) -> set[str]:
     settings = config.load(None, {f"serve.{key}": value for key, value in given.items()})
-    return {tool.name for tool in Offer.from_settings(settings.serve).tools}
+    return {tool.name for tool in Offer.from_settings(settings).tools}
 
 
 def test_asking_for_the_toolset_by_name_allows_it_to_write() -> None:
