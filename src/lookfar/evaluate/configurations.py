@@ -53,7 +53,7 @@ def open_configuration(
 
 
 def _fits(library: Library, paths: Sequence[str | Path], index_dir: str | Path | None) -> bool:
-    """Tell whether searching this library leaves the index of its folders as it is."""
+    """Return whether this library can be searched without changing the index of its folders."""
     with Library.open(*paths, index_dir=index_dir) as default:
         for name in library.collections:
             ours, theirs = library.folder(name).settings, default.folder(name).settings

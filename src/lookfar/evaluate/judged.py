@@ -63,7 +63,6 @@ class _BadLine(Exception):
 
 
 def read_judged(path: str | Path) -> list[Judged]:
-    """Read all questions of a file."""
     path = Path(path)
     gains: dict[str, dict[str, float]] | None = None
     questions: dict[str, Judged] = {}

@@ -49,7 +49,6 @@ def svg(results: Sequence[Results], comparison: Comparison | None = None) -> str
 
 
 def html(results: Sequence[Results], comparison: Comparison | None = None) -> str:
-    """Return the same picture as an HTML page."""
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         f"<title>{_safe(results[0].label)}</title>\n{svg(results, comparison)}</html>\n"

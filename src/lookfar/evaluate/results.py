@@ -94,7 +94,10 @@ def results_as_json(results: Results) -> dict[str, Any]:
         "mode": results.mode,
         "model": results.model,
         "generations": dict(results.generations),
-        "settings": {key: _plain(value) for key, value in sorted(results.settings.items())},
+        "settings": {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in sorted(results.settings.items())
+        },
         "metrics": {
             metric: _interval(results.values(metric), results.mean(metric)) for metric in METRICS
         },
@@ -183,7 +186,3 @@ def _interval(values: Sequence[float], mean: float) -> dict[str, float]:
 
 def _round(value: float) -> float:
     return round(value, 6)
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

@@ -70,8 +70,6 @@ def describe_question(question: Judged) -> str:
 
 
 class TargetFinder:
-    """Finds the targets of judged questions in a library."""
-
     def __init__(self, library: Library, as_of: int | None) -> None:
         self._library = library
         self._pages: dict[tuple[str, str], Page | None] = {}

@@ -91,7 +91,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """A passage that was folded into a hit because it says the same."""
+    """A passage that was folded into a hit because both have the same text or meaning."""
 
     collection: str
     uri: str
@@ -186,7 +186,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class MatchedLine:
-    """A line that matches a pattern; a citation of its own."""
+    """A line that matches a pattern, with the span and hash to cite it by."""
 
     number: int
     text: str

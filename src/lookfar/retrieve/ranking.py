@@ -109,7 +109,7 @@ class Candidate(NamedTuple):
 
     @property
     def document(self) -> tuple[int, int]:
-        """The document, with its collection: document numbers are unique per collection only."""
+        """Collection and document number; document numbers are unique per collection only."""
         return self.source, self.place.document
 
 

@@ -23,19 +23,12 @@ from lookfar.retrieve.retrievers.candidates import (
     share_statistics,
 )
 from lookfar.retrieve.retrievers.verbatim import boost_verbatim
-from lookfar.retrieve.stages import code, factors
+from lookfar.retrieve.stages import code, factors, fuse
 from lookfar.retrieve.stages.boost import (
     boost_names,
     boost_path,
     put_definitions_first,
     weigh_commits,
-)
-from lookfar.retrieve.stages.fuse import (
-    Weigh,
-    fuse_by_rank,
-    fuse_by_score,
-    keep_weights,
-    weigh_by_variance,
 )
 from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
 from lookfar.retrieve.stages.recency import boost_recent
@@ -64,12 +57,14 @@ def _make_fusion(settings: SearchSettings) -> Stage:
         settings = replace(
             settings, vector_weight=alpha, keyword_weight=1 - alpha, code_vector_weight=alpha
         )
-    weigh: Weigh = keep_weights
+    weigh: fuse.Weigh = fuse.keep_weights
     if settings.dynamic_weights:
-        weigh = weigh_by_variance(settings.variance_threshold, settings.min_weight_factor)
+        weigh = fuse.weigh_by_variance(settings.variance_threshold, settings.min_weight_factor)
     if settings.fusion == "rrf":
-        return fuse_by_rank(settings.vector_weight, settings.keyword_weight, settings.rrf_k, weigh)
-    return fuse_by_score(
+        return fuse.fuse_by_rank(
+            settings.vector_weight, settings.keyword_weight, settings.rrf_k, weigh
+        )
+    return fuse.fuse_by_score(
         settings.vector_weight,
         settings.keyword_weight,
         settings.page_share,
@@ -79,7 +74,6 @@ def _make_fusion(settings: SearchSettings) -> Stage:
 
 
 def _make_link_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
-    """Return the stages that boost documents for their links."""
     seeds = settings.neighbours
     weights: Mapping[Relation, float] = {
         "links_to": 1.0,
@@ -120,7 +114,6 @@ def _make_code_stages(settings: SearchSettings, read: code.Reader) -> list[Stage
 def _read_definitions(
     sources: Sequence[Source], candidates: Sequence[Candidate]
 ) -> dict[Candidate, list[Definition]]:
-    """Return the definitions that begin in each candidate."""
     definitions: dict[Candidate, list[Definition]] = {}
     for number, source in enumerate(sources):
         here = [candidate for candidate in candidates if candidate.source == number]

@@ -71,7 +71,6 @@ def drop_weak(passages: Sequence[Passage], least: float) -> list[Passage]:
 def _read_passage(
     sources: Sequence[Source], known: dict[tuple[int, str], str], passage: Passage
 ) -> str:
-    """Return the text of a passage as it was indexed."""
     document = (passage.source, passage.place.uri)
     if document not in known:
         known[document] = sources[passage.source].snapshot.text(passage.place.uri) or ""

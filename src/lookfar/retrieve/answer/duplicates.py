@@ -39,7 +39,6 @@ _BY_LOOSENESS = tuple(_BY).index
 
 
 def fold_equal(passages: Sequence[Passage]) -> list[Passage]:
-    """Fold passages with the same text."""
     first: dict[object, int] = {}
     into: dict[int, int] = {}
     for at, passage in enumerate(passages):

@@ -48,7 +48,6 @@ class Matcher(NamedTuple):
             at = end + 1
 
     def count(self, text: bytes) -> int:
-        """Return the number of lines that match."""
         number, find = 0, self.find
         hit = find(text, 0)
         while hit >= 0:

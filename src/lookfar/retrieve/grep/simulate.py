@@ -20,8 +20,6 @@ Instruction = tuple[int, Any, int]
 
 
 class Program:
-    """An expression compiled to instructions."""
-
     def __init__(self, node: syntax.Node) -> None:
         self._code: list[Instruction] = []
         self._compile(node)

@@ -46,8 +46,6 @@ class CharSet:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """A condition on a position."""
-
     kind: Boundary
 
 
@@ -137,8 +135,6 @@ def parse(pattern: str, *, fold: bool = False) -> Parsed:
 
 @dataclass(slots=True)
 class _Reader:
-    """A recursive-descent parser."""
-
     text: str
     at: int = 0
     has_upper: bool = False

@@ -150,7 +150,7 @@ def _find_section(document: Document, target: Target) -> Section:
 
 
 def _find_definitions(named: Sequence[Section], name: str) -> list[Section]:
-    """Return the definitions of a name; if just one has exactly the named path, only that."""
+    """Return the definitions of a name, or only the one whose whole path is the name."""
     sections = match_sections(named, name)
     whole = [section for section in sections if len(section.path) == len(_SEPARATOR.split(name))]
     return whole if len(whole) == 1 else sections

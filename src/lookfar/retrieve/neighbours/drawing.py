@@ -78,7 +78,7 @@ def _rank_communities(
 
 
 def _walk_outwards(graph: LinkedDocuments, uri: str) -> Iterator[int]:
-    """Yield documents by their distance from one, the most linked first."""
+    """Yield documents by their distance from the document ``uri``, the most linked first."""
     start = graph.uris.index(uri)
     seen, waiting = {start}, deque([start])
     while waiting:

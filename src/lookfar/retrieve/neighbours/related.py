@@ -89,7 +89,7 @@ def find_related(
 
 
 def _find_links(snapshot: Snapshot, part: Part, limit: int) -> Entries:
-    """Return the documents that it links to, in the order of the text."""
+    """Return the documents that a part links to, in the order of its text."""
     groups: dict[str, list[Edge]] = {}
     for edge in snapshot.links_from(part.uri, part.start, part.end):
         # A broken link is grouped by its text; the prefix keeps it apart from URIs.
@@ -100,7 +100,7 @@ def _find_links(snapshot: Snapshot, part: Part, limit: int) -> Entries:
 
 
 def _find_backlinks(snapshot: Snapshot, part: Part, limit: int) -> Entries:
-    """Return the documents that link to this one or a part of it, most links first."""
+    """Return the documents that link to a part's document, most links first."""
     groups: dict[str, list[Edge]] = {}
     for edge in snapshot.links_to(part.uri):
         groups.setdefault(edge.source, []).append(edge)
@@ -170,7 +170,7 @@ def _shorten(text: str, most: int = _LONGEST_TEXT) -> str:
 
 
 def _find_similar(snapshot: Snapshot, part: Part, limit: int) -> Entries:
-    """Return the documents with the passages nearest to the centre of this one."""
+    """Return the documents with the passages nearest to the mean vector of a part."""
     centre = snapshot.centre(part.uri, part.start, part.end)
     if centre is None:
         return [], 0
@@ -209,7 +209,7 @@ def _find_community(snapshot: Snapshot, part: Part, limit: int) -> Entries:
 
 
 def _list_definitions(snapshot: Snapshot, part: Part, limit: int) -> Entries:
-    """Return all definitions with that name, including the one asked about."""
+    """Return all definitions with the name of a part, including the part itself."""
     definitions = find_definitions(snapshot, part.name) if part.name else []
     name = split_name(part.name)[-1] if definitions else ""
     sources = LinkSources(snapshot)

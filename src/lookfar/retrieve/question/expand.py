@@ -74,7 +74,7 @@ def _terms_to_widen(plan: Plan, unknown: Sequence[str], settings: SearchSettings
 
 
 def _resolve_dashed(plans: list[Plan], snapshots: Sequence[Snapshot]) -> list[Plan]:
-    """Decide for each word after a dash: an option if some text writes it so, else excluded."""
+    """Exclude words after a dash, unless some text writes them with a dash, as an option."""
     dashed = plans[0].dashed
     if not dashed:
         return plans
@@ -93,7 +93,7 @@ def _resolve_dashed(plans: list[Plan], snapshots: Sequence[Snapshot]) -> list[Pl
 
 
 def _is_written_as_option(snapshot: Snapshot, word: str, plan: Plan) -> bool:
-    """Return whether a text with the words of the question writes this one with a dash."""
+    """Return whether a text that matches the question contains ``-word``."""
     option = re.compile(rf"(?<![\w-])-{re.escape(word)}(?![\w-])")
     terms = {**dict.fromkeys(plan.terms, 0.1), **dict.fromkeys(terms_of(word), 1.0)}
     fields = {"body": 1.0, "code": 1.0}
@@ -157,7 +157,7 @@ def _keep_known(
 def _correct_typos(
     plan: Plan, unknown: Sequence[str], snapshots: Sequence[Snapshot]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the nearest known term for each unknown one, if it is near enough."""
+    """Return the nearest known term for each unknown term that seems to be misspelt."""
     corrections: dict[str, tuple[str, ...]] = {}
     for term in unknown:
         if term in plan.names or not count_allowed_typos(term):

@@ -60,7 +60,7 @@ class Name(NamedTuple):
 
     @property
     def terms(self) -> list[str]:
-        """The terms of the index for it: the whole name, or its parts if it is too long."""
+        """The index terms for this name: the whole name, or its parts if the name is too long."""
         terms = terms_of(self.last)
         return terms if len(self.last) > LONGEST_TERM else terms[:1]
 

@@ -53,7 +53,7 @@ class Question(NamedTuple):
 
 
 def parse_question(text: str) -> Question:
-    """Parse the syntax of a question. If no words would be left, treat all of it as text."""
+    """Parse the syntax of a question, or treat all of it as text if no words would be left."""
     phrases: list[str] = []
     without: list[str] = []
     dashed: list[str] = []
@@ -112,5 +112,4 @@ def _is_path(text: str) -> bool:
 
 
 def _is_name(text: str) -> bool:
-    """Return whether a text is a single identifier."""
     return bool(names_in(text)) and not text.strip().replace("-", "").islower()

@@ -130,7 +130,7 @@ def _is_inside(defined: _Defined, owner: str) -> bool:
 
 
 def _is_declaration(defined: _Defined) -> bool:
-    """Return whether it is only a declaration in a header."""
+    """Return whether a definition is only a declaration in a header."""
     return defined.tier == _SECONDARY and _HEADER.search(defined.place.uri) is not None
 
 
@@ -183,7 +183,7 @@ def _rate_definition(uri: str, section: Section, kind: str) -> int:
 
 
 def _split_path(section: Section) -> tuple[str, ...]:
-    """Return the enclosing names of a definition and its own; ``Owner.name`` counts as two."""
+    """Return the names around a definition and its own name; ``Owner.name`` counts as two names."""
     return tuple(part for title in section.path for part in BETWEEN_NAMES.split(title) if part)
 
 

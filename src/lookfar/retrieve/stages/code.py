@@ -119,7 +119,7 @@ def demote_tests(ranking: Ranking) -> Ranking:
 
 
 def demote_repeats(ranking: Ranking) -> Ranking:
-    """Count the best chunk of each file in full, and each further one half of the one before."""
+    """Halve the score of each further chunk of the same file; the best chunk counts in full."""
     if not _has_code(ranking):
         return ranking
     files: dict[tuple[int, int], list[int]] = defaultdict(list)

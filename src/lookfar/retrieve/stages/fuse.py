@@ -195,7 +195,7 @@ def _note_page(_: Candidate) -> str:
 
 
 def _align_models(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
-    """Return cosines on one scale: those of a model for code are mapped to the other's range."""
+    """Return cosines on one scale: a model for code may have another range than that for prose."""
     values = [candidate.vector for candidate in ranking.candidates]
     vector = ranking.plan.vector
     if vector is None or getattr(vector, "ndim", 1) == 1 or all(prose) or not any(prose):

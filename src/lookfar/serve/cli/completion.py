@@ -61,7 +61,7 @@ class _CompletedText(click.types.StringParamType):
 
 
 def add_completions(command: click.Command) -> None:
-    """Give text parameters of a command and its subcommands a completion by their names."""
+    """Complete text parameters by their names: folders, files, and keys of settings."""
     for parameter in command.params:
         if type(parameter.type) is not click.types.StringParamType:
             continue

@@ -29,10 +29,11 @@ from lookfar.serve.cli.options import (
     set_option,
 )
 from lookfar.serve.daemon.session_options import parse_settings
+from lookfar.serve.show.json_shapes import plain
 from lookfar.serve.show.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
-    from lookfar.config import Settings, Value
+    from lookfar.config import Settings
     from lookfar.serve.setup.migration import Migration
 
 
@@ -93,7 +94,7 @@ def show(
         if (not sections or any(_is_within(key, section) for section in sections))
         and not (changed and resolved.origin[key] == "default")
     ]
-    shapes = [{**_shape(key, resolved, root), "default": _plain(docs[key].default)} for key in keys]
+    shapes = [{**_shape(key, resolved, root), "default": plain(docs[key].default)} for key in keys]
     if as_json:
         write_json({"settings": shapes, **_shape_foreign(resolved)})
         return
@@ -297,7 +298,7 @@ def _shape(key: str, resolved: Settings, root: Path) -> dict[str, Any]:
 
     return {
         "key": key,
-        "value": _plain(as_dict(resolved)[key]),
+        "value": plain(as_dict(resolved)[key]),
         "origin": resolved.origin[key],
         "place": describe_origin(key, resolved, root),
     }
@@ -311,10 +312,6 @@ def _shape_foreign(resolved: Settings) -> dict[str, Any]:
     notes = [{"place": n.place, "key": n.key, "reason": n.reason} for n in foreign.notes]
     files = [str(file) for file in foreign.files]
     return {"foreign": {"system": foreign.system, "files": files, "notes": notes}}
-
-
-def _plain(value: Value) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _format(value: Any, *, bare: bool = False) -> str:

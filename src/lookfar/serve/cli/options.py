@@ -24,7 +24,6 @@ Command = TypeVar("Command", bound=click.Command)
 
 
 def session_option(option: SessionOption) -> Callable[[Decorated], Decorated]:
-    """Return the click option for a row of the table of session options."""
     return click.option(
         option.flag,
         option.name,
@@ -189,7 +188,7 @@ def _suggest_indexing(paths: tuple[str, ...]) -> Iterator[None]:
 
 
 def clean_text(text: str) -> str:
-    """Replace what is not valid Unicode in an argument; nothing indexed could match it."""
+    """Replace invalid Unicode in an argument; no indexed text contains any."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -27,7 +27,6 @@ from lookfar.serve.daemon.session_options import (
 
 
 def _server_options(command: Any) -> Any:
-    """Add the options that both servers take."""
     rows = [session_option(option) for option in (*OFFER_OPTIONS, DOCS, DB)]
     for option in reversed((*rows, index_dir_option, set_option, verbose_option)):
         command = option(command)

@@ -446,7 +446,7 @@ def _spawn(folder: Path, command: Sequence[str], deadline: float) -> None:
 
 
 def _await_listening(folder: Path, process: Any, deadline: float) -> int | None:
-    """Wait until the daemon listens or exits, and return its exit code if it did.
+    """Wait until the daemon listens, or until its process exits, and return the exit code if any.
 
     On POSIX the started process exits as soon as the daemon, its child, listens.
     """
@@ -479,7 +479,7 @@ def daemon_status() -> dict[str, Any] | None:
 
 
 def daemon_stop(timeout: float = 10.0) -> bool:
-    """Stop the daemon and its sessions, killing it if it hangs; return whether there was one.
+    """Stop the daemon, killing it if it hangs; return whether a daemon was running.
 
     The daemon keeps this connection open until its process ends.
     """

@@ -37,7 +37,7 @@ CLOSE_SECONDS = 600.0
 
 @dataclass(slots=True, eq=False)
 class _Shared:
-    """An open folder with the databases that use its model, or databases alone; and its users."""
+    """An open folder and the databases that use its model, or only databases; and who uses them."""
 
     folder: Folder | None
     databases: Databases
@@ -52,7 +52,7 @@ class _Shared:
 
     @property
     def busy(self) -> bool:
-        """Whether a call is running, or an indexing pass that outlived the call that began it."""
+        """Whether a call is running, or an indexing pass that outlasts the call that began it."""
         building = (self.folder and self.folder.building_since) or self.databases.building_since
         return bool(self.calls or building)
 

@@ -268,7 +268,7 @@ class Relay:
         return current
 
     def _connect(self, line: bytes) -> socket.socket | None:
-        """Return the connection; connect to a new daemon and replay the session if it was lost."""
+        """Return the connection to the daemon; if it was lost, reconnect and replay the session."""
         with self._changed:
             if self._link is not None:
                 return self._link
@@ -330,7 +330,7 @@ class Relay:
         }
 
     def _answers_old_daemon(self, message: Message) -> bool:
-        """Return whether this answers a request of a dead daemon: a new one may reuse its ids."""
+        """Return whether a message answers a dead daemon; a new daemon may reuse request ids."""
         if "method" in message or not ("result" in message or "error" in message):
             return False
         with self._changed:

@@ -138,7 +138,6 @@ def resolve_roots(request: ClientRequest) -> list[str]:
 
 
 def load_request_settings(request: ClientRequest, root: str | None = None) -> config.Settings:
-    """Load the settings of a request for one folder."""
     return config.load(Path(root) if root else None, read_overrides(request), request.env)
 
 

@@ -270,5 +270,5 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
 
 
 async def _handle_unexpected(request: Request, error: Exception) -> Response:
-    """Respond only: Starlette raises the error again afterwards, and the guard logs it."""
+    """Return the response; Starlette raises the error again afterwards, and the guard logs it."""
     return await _handle_error(request, wrap_unexpected(error))

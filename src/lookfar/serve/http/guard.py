@@ -218,7 +218,6 @@ class Guard:
         REACHABLE.set(token.collections)
 
     def _is_still_authorized(self, visit: Visit) -> bool:
-        """Return whether the token of a request is still valid."""
         current = self._tokens.current()
         return not self._tokens.needed or visit.token in current
 
@@ -276,7 +275,7 @@ class Guard:
 
 
 class _BodyMemory:
-    """The share of one request in the memory for all request bodies."""
+    """The memory that the body of one request takes, out of a limit for all bodies."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -340,7 +339,7 @@ class _Body:
                 return message
 
     async def drain(self, *, large: bool) -> bool:
-        """Read and discard the rest; return ``False`` if it is too much or too slow."""
+        """Discard the rest of the body; return ``False`` if it is too large or too slow."""
         left = _DRAIN_BYTES_LARGE if large else _DRAIN_BYTES
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
@@ -426,7 +425,7 @@ def _format_address(address: str | None) -> str:
 
 
 def _client_address(scope: Any) -> str:
-    """Return the key of the rate limit: an IPv4 address, or the /64 network of an IPv6 one."""
+    """Return what the rate limit counts by: an IPv4 address, or the /64 network of IPv6."""
     address: str = (scope.get("client") or ("",))[0]
     if ":" not in address:
         return address

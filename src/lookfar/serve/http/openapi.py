@@ -97,7 +97,6 @@ _STATUS: Final = {
 
 
 def make_document(tools: Mapping[str, Tool], query: Tool, *, metrics: bool, tokens: bool) -> Json:
-    """Return the document of ``/openapi.json``."""
     paths = _server_paths(query)
     if metrics:
         paths["/metrics"] = {

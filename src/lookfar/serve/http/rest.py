@@ -43,7 +43,7 @@ class GivenUp(Closing):
 
 
 class HttpCall:
-    """The client as a tool sees it: it cannot be asked anything, and it may leave."""
+    """A call over HTTP as a tool sees it; its client may disconnect, and cannot be asked anything."""
 
     def __init__(
         self, client: str = "", on_progress: Callable[[Progress], None] = lambda _: None
@@ -97,7 +97,6 @@ class Tools:
         )
 
     async def endpoint(self, request: Request) -> Response:
-        """``POST /tools/{name}``"""
         name = request.path_params["name"]
         return await self.call(request, name, self.find(name))
 
@@ -210,7 +209,6 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 
 def describe_tool(name: str, tool: Tool) -> Json:
-    """Return a tool as ``GET /tools`` lists it."""
     return {
         "name": name,
         "description": tool.description,

@@ -118,10 +118,6 @@ def json_response(
 
 
 def error_response(error: LookfarError, code: str = "") -> Response:
-    """Return the response for a request that failed with this error.
-
-    ``code`` is the name that the clients of a tool know it by.
-    """
     status = get_status(error)
     headers: dict[str, str] = {}
     if status == 401:

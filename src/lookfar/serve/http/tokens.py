@@ -94,7 +94,7 @@ class Tokens:
         self.needed = self.needed or bool(self._from_file)
 
     def owner(self, presented: str) -> Token | None:
-        """Return the record of a token in constant time; ``None`` if it is wrong."""
+        """Return the record of a token, compared in constant time; ``None`` for a wrong token."""
         hashed = _hash(presented)
         match: Token | None = None
         for token in self.current():
@@ -104,7 +104,7 @@ class Tokens:
 
 
 def add(path: Path, name: str, scope: Scope, collections: Sequence[str] = ()) -> str:
-    """Create a token and store its hash; only this returns the token itself."""
+    """Create a token, store its hash, and return the token, which cannot be read again later."""
     if not _NAME.fullmatch(name):
         raise InvalidArgument(
             f"{name[:80]!r} is not a valid token name.",

@@ -59,10 +59,8 @@ class Traces:
 
     @contextmanager
     def call(self, tool: str) -> Iterator[None]:
-        """Open a span for a tool call."""
         with self._tracer.start_as_current_span(tool):
             yield
 
     def close(self) -> None:
-        """Send the remaining spans."""
         self._provider.shutdown()

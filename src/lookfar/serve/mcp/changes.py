@@ -30,8 +30,6 @@ _log = logging.getLogger(__name__)
 
 
 class Changes:
-    """The subscribers of one server."""
-
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
         self._streams = ListenHandler(self._bus)

@@ -142,7 +142,7 @@ class _Server(Server[Any]):
 
 
 async def _guard(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
-    """Log unexpected exceptions, and tell the client only that one happened."""
+    """Log unexpected exceptions, and report to the client only that there was an internal error."""
     try:
         return await call_next(ctx)
     except MCPError:
@@ -394,7 +394,7 @@ class _ConfirmationPending(Exception):
 
 
 class _McpCall:
-    """The client as a tool sees it from its thread."""
+    """A call over MCP as a tool sees it from its thread."""
 
     def __init__(self, context: Any, params: Any, client: str) -> None:
         self._context = context

@@ -107,7 +107,6 @@ class Backups:
         return Undo(record, Edit(target, now, after), False, place)
 
     def apply_undo(self, undo: Undo) -> None:
-        """Undo an edit and remove its record."""
         real, edit = Path(undo.record.real), undo.edit
         if edit.changes:
             edits.refuse_unwritable(real)

@@ -43,7 +43,7 @@ _VARIABLES: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A file, and where our part is in it."""
+    """A settings file, and the keys under which Lookfar's entry is."""
 
     client: str
     title: str
@@ -133,7 +133,6 @@ def encode(raw: bytes | None, text: str) -> bytes:
 
 
 def parse(target: Target, text: str) -> Any:
-    """Return the content of a settings file."""
     try:
         if target.format == "toml":
             return tomllib.loads(text)

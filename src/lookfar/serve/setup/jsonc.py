@@ -197,7 +197,7 @@ def _indent_at(text: str, at: int) -> str:
 
 
 def _own_indent(text: str, at: int) -> str | None:
-    """Return the indentation before a position; None if it is not the first on its line."""
+    """Return the indentation before a position; None if other text precedes it on its line."""
     before = text[text.rfind("\n", 0, at) + 1 : at]
     return before if not before.strip(" \t") else None
 

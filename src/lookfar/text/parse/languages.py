@@ -9,8 +9,6 @@ Category = Literal["program", "markup", "data", "build"]
 
 
 class Language(NamedTuple):
-    """A language of source files."""
-
     name: str
     language: str
     """The name used in filters and documents."""

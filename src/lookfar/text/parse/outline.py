@@ -53,7 +53,7 @@ def build_sections(
 
 
 def _ends(headings: Sequence[Heading], length: int) -> list[int]:
-    """Return the end of each section, in one pass: a heading closes earlier ones."""
+    """Return the end of each section: the next heading of its level or above, or the end."""
     ends = [length] * len(headings)
     still_open: list[int] = []
     for index, heading in enumerate(headings):

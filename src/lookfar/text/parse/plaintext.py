@@ -108,7 +108,7 @@ def _rst(lines: list[_Line]) -> tuple[list[Heading], list[Block]]:
 
 
 def _rst_title(lines: list[_Line], index: int) -> tuple[str, int, int] | None:
-    """Return style, line of the text and line after the title, if one starts here."""
+    """Return style, text line and following line of the title that starts at a line, if any."""
     if index and lines[index - 1].text.strip():
         return None
     over = _adornment(lines, index)

@@ -171,7 +171,6 @@ def _is_parseable(text: str, data: bytes, comment: tuple[str, str] | None) -> bo
 
 
 def comment_text(raw: str) -> str:
-    """Return the text of a comment without its marks."""
     lines = []
     for line in raw.strip().split("\n"):
         line = _COMMENT_MARKS.sub("", line)
@@ -450,7 +449,7 @@ class _Outline:
         return node.end_point[0] - node.start_point[0] >= _LONG_FUNCTION
 
     def _join_clause(self, definition: Definition, place: _Place, end: int) -> bool:
-        """Extend the last definition if this is another clause of it; return whether it is."""
+        """Extend the last definition if this one is another clause of it; return whether it was."""
         name, section, number = self._last
         if not self._rules.joins or name != definition.name or section != place.section:
             return False

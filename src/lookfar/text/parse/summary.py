@@ -13,18 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from lookfar.model import (
-    ClassSummary,
-    Comment,
-    Complexity,
-    Document,
-    ExportSummary,
-    FileSummary,
-    FunctionSummary,
-    ImportSummary,
-    LineCounts,
-    Symbol,
-)
+from lookfar import model
 from lookfar.text.normalise import ByteOffsets
 from lookfar.text.parse.comments import compile_query, find_comments
 from lookfar.text.parse.grammars import node_text, one_line
@@ -110,7 +99,7 @@ _METRICS: dict[str, _Metrics] = {
 }  # fmt: skip
 
 
-def summarise(uri: str, text: str) -> FileSummary:
+def summarise(uri: str, text: str) -> model.FileSummary:
     document = parse(uri, text)
     language = find_language(document.language)
     tree = parse_tree(language, text) if language else None
@@ -119,8 +108,8 @@ def summarise(uri: str, text: str) -> FileSummary:
     metrics = _METRICS.get(document.language)
     full = bool(tree) and metrics is not None
     measured = _Measured(document)
-    imports: tuple[ImportSummary, ...] = ()
-    exports: list[ExportSummary] = _marked_exports(document)
+    imports: tuple[model.ImportSummary, ...] = ()
+    exports: list[model.ExportSummary] = _marked_exports(document)
     if language is not None and tree is not None and metrics is not None:
         nodes = _capture_nodes(language.grammar, metrics, tree)
         measured.read(nodes)
@@ -129,7 +118,7 @@ def summarise(uri: str, text: str) -> FileSummary:
         )
         exports = _with_clauses(document, exports, nodes["export"])
     functions = tuple(measured.functions())
-    return FileSummary(
+    return model.FileSummary(
         uri=uri,
         language=document.language,
         lines=lines,
@@ -166,9 +155,9 @@ def _capture_nodes(grammar: str, metrics: _Metrics, tree: Tree) -> dict[str, lis
 
 
 class _Measured:
-    """Counts decisions and nesting for the innermost function around them."""
+    """Counts decisions and nesting, each for the innermost function around it."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: model.Document) -> None:
         self._document = document
         self._functions = [symbol for symbol in document.symbols if symbol.kind in _FUNCTIONS]
         spans = [document.sections[symbol.section].span for symbol in self._functions]
@@ -199,10 +188,10 @@ class _Measured:
                 continue
             self._decide(self._function_at(char(node.start_byte)), 1)
 
-    def functions(self) -> Iterable[FunctionSummary]:
+    def functions(self) -> Iterable[model.FunctionSummary]:
         for number, symbol in enumerate(self._functions):
             span = self._document.sections[symbol.section].span
-            yield FunctionSummary(
+            yield model.FunctionSummary(
                 name=symbol.name,
                 kind=symbol.kind,
                 start_line=span.start_line,
@@ -248,15 +237,15 @@ def _alternatives(node: Node) -> int:
 
 
 def _complexity(
-    functions: Sequence[FunctionSummary], measured: _Measured, lines: LineCounts
-) -> Complexity:
+    functions: Sequence[model.FunctionSummary], measured: _Measured, lines: model.LineCounts
+) -> model.Complexity:
     total = sum(function.complexity for function in functions)
     average = total / len(functions) if functions else 0.0
     density = 100 * measured.decision_points / max(1, lines.code)
     lost = min(40.0, 4 * max(0.0, average - 1))
     lost += min(30.0, 5.0 * max(0, measured.max_nesting - 2))
     lost += min(30.0, max(0.0, density - 10))
-    return Complexity(
+    return model.Complexity(
         cyclomatic=measured.decision_points + max(1, len(functions)),
         max_nesting=measured.max_nesting,
         average=round(average, 2),
@@ -265,7 +254,7 @@ def _complexity(
     )
 
 
-def _line_counts(text: str, remarks: Sequence[Comment]) -> LineCounts:
+def _line_counts(text: str, remarks: Sequence[model.Comment]) -> model.LineCounts:
     total = code = blank = comment = 0
     at = 0
     offset = 0
@@ -285,13 +274,13 @@ def _line_counts(text: str, remarks: Sequence[Comment]) -> LineCounts:
             comment += 1
         else:
             code += 1
-    return LineCounts(total, code, blank, comment)
+    return model.LineCounts(total, code, blank, comment)
 
 
 # --- definitions ---------------------------------------------------------------------------------
 
 
-def _classes(document: Document) -> Iterable[ClassSummary]:
+def _classes(document: model.Document) -> Iterable[model.ClassSummary]:
     members: dict[int, list[str]] = {}
     for symbol in document.symbols:
         if symbol.kind in _FUNCTIONS:
@@ -308,7 +297,7 @@ def _classes(document: Document) -> Iterable[ClassSummary]:
         if symbol.kind not in _CLASSES:
             continue
         span = document.sections[symbol.section].span
-        yield ClassSummary(
+        yield model.ClassSummary(
             name=symbol.name,
             kind=symbol.kind,
             start_line=span.start_line,
@@ -320,25 +309,25 @@ def _classes(document: Document) -> Iterable[ClassSummary]:
         )
 
 
-def _marked_exports(document: Document) -> list[ExportSummary]:
+def _marked_exports(document: model.Document) -> list[model.ExportSummary]:
     return [
-        ExportSummary(symbol.name, symbol.kind)
+        model.ExportSummary(symbol.name, symbol.kind)
         for symbol in document.symbols
         if "export" in symbol.tags and symbol.kind != "impl"
     ]
 
 
 def _with_clauses(
-    document: Document, exports: list[ExportSummary], nodes: Sequence[Node]
-) -> list[ExportSummary]:
+    document: model.Document, exports: list[model.ExportSummary], nodes: Sequence[Node]
+) -> list[model.ExportSummary]:
     """Add the exports that name a definition elsewhere in the file."""
-    defined: dict[str, Symbol] = {}
+    defined: dict[str, model.Symbol] = {}
     for symbol in document.symbols:
         defined.setdefault(symbol.name, symbol)
 
-    def entry(name: str, local: str = "") -> ExportSummary:
+    def entry(name: str, local: str = "") -> model.ExportSummary:
         symbol = defined.get(local or name)
-        return ExportSummary(name, symbol.kind if symbol else "other")
+        return model.ExportSummary(name, symbol.kind if symbol else "other")
 
     if document.language == "python":
         for node in nodes:
@@ -360,9 +349,9 @@ def _with_clauses(
                 if words:
                     result.append(entry(words[-1], words[0]))
         elif star := _EXPORT_STAR.match(text):
-            result.append(ExportSummary(star[1] or f"* from {star[2]}", "module"))
+            result.append(model.ExportSummary(star[1] or f"* from {star[2]}", "module"))
         elif (default := _EXPORT_DEFAULT.match(text)) and default[1] not in defined:
-            result.append(ExportSummary("default", "other"))
+            result.append(model.ExportSummary("default", "other"))
     return result
 
 
@@ -377,10 +366,10 @@ _EXPORT_DEFAULT = re.compile(
 # --- imports -------------------------------------------------------------------------------------
 
 
-def _imports(language: str, node: Node) -> list[ImportSummary]:
+def _imports(language: str, node: Node) -> list[model.ImportSummary]:
     text, line = node_text(node), node.start_point[0] + 1
     reader = _READERS[language]
-    return [ImportSummary(source, tuple(names), line) for source, names in reader(text)]
+    return [model.ImportSummary(source, tuple(names), line) for source, names in reader(text)]
 
 
 _Imports = list[tuple[str, list[str]]]

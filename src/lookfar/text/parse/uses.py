@@ -158,7 +158,7 @@ def _find_uses(part: str, language: str) -> frozenset[str]:
 
 @lru_cache(maxsize=16)
 def _find_declarations(text: str, language: str) -> tuple[_Declared, ...]:
-    """Return the declarations of a file, cached because its passages come together."""
+    """Return the declarations of a file; cached, since an answer may have several passages of it."""
     constants, imports, indented = _patterns(language)
     starts = _line_starts(text)
     lines = [at for at in starts if text[at : at + 1] not in _NEVER_BEGINS]
@@ -196,7 +196,7 @@ class _Quoted:
         self._closing = ""
 
     def covers(self, offset: int) -> bool:
-        """Whether an offset is inside one; offsets must not decrease between calls."""
+        """Whether an offset is inside a comment or string; offsets must not decrease."""
         text = self._text
         while self._at < offset:
             if self._closing:

@@ -43,7 +43,7 @@ def check_daemon(_subject: Subject) -> Iterator[Finding]:
 
 
 def _remove_leftover(files: list[Path]) -> None:
-    """Remove files of a dead daemon, unless a new daemon is starting and they are its own."""
+    """Remove the files of a dead daemon, unless a new daemon is starting and uses them."""
     from lookfar.store.ground.files import WriterLock
 
     lock = WriterLock(files[0].with_name("daemon.lock"))
@@ -91,7 +91,7 @@ def check_clients(subject: Subject) -> Iterator[Finding]:
 
 
 def _read_command(client: Any, scope: str, place: Path) -> list[str] | None:
-    """Return the command of our entry in a client's file; None if it has none of ours."""
+    """Return the command of Lookfar's entry in a client's settings; None without such an entry."""
     from lookfar.serve.setup import edits
 
     target = edits.Target(client.name, client.title, scope, place, client.format)

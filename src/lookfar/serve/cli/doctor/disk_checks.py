@@ -128,7 +128,7 @@ def open_to_others(home: Path) -> list[Path]:
 
 
 def _is_open(path: Path) -> bool:
-    """Return whether other users can read a folder of ours; False if it is gone."""
+    """Return whether other users can read a folder that we own; False if the folder is gone."""
     try:
         return sys.platform != "win32" and _is_ours(path) and bool(path.stat().st_mode & 0o077)
     except FileNotFoundError:

@@ -33,8 +33,6 @@ class Finding:
 
 
 class Subject:
-    """The folder and the settings to examine."""
-
     def __init__(self, path: str, index_dir: str | None, settings: dict[str, Any]) -> None:
         self.path = path
         self._index_dir = index_dir

@@ -20,7 +20,6 @@ _WORD_LENGTH: Final = 40
 
 
 def marked_terms(query: str) -> frozenset[str]:
-    """Return the terms of a question that are worth marking."""
     terms = frozenset(terms_of(query))
     distinctive = {t for t in terms if (len(t) > _SHORT or not t.isascii()) and not is_stop_word(t)}
     return frozenset(distinctive) or terms

@@ -62,7 +62,7 @@ class Ranked:
 
 @dataclass(slots=True)
 class Page:
-    """One page of results, filled in by the search it was made for."""
+    """One page of results; the search for which it is created fills it in."""
 
     ranked: Ranked | None = None
     facts: Sequence[Facts | None] = ()
