@@ -43,7 +43,7 @@ class GivenUp(Closing):
 
 
 class HttpCall:
-    """A call over HTTP as a tool sees it; its client may disconnect, and cannot be asked anything."""
+    """A call over HTTP as a tool sees it; its client may leave, and cannot be asked."""
 
     def __init__(
         self, client: str = "", on_progress: Callable[[Progress], None] = lambda _: None

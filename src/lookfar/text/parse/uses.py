@@ -158,7 +158,7 @@ def _find_uses(part: str, language: str) -> frozenset[str]:
 
 @lru_cache(maxsize=16)
 def _find_declarations(text: str, language: str) -> tuple[_Declared, ...]:
-    """Return the declarations of a file; cached, since an answer may have several passages of it."""
+    """Return the declarations of a file; cached for several passages of one file."""
     constants, imports, indented = _patterns(language)
     starts = _line_starts(text)
     lines = [at for at in starts if text[at : at + 1] not in _NEVER_BEGINS]
