@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import subprocess
@@ -521,7 +522,21 @@ def test_a_preset_gives_its_values_and_no_others(place: Place, name: str) -> Non
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_value_of_a_preset_would_pass_as_an_argument(place: Place, name: str) -> None:
     assert place.load(dict(PRESETS[name])).chunk == place.load({"preset": name}).chunk
-    assert not TRUSTED & set(PRESETS[name])
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS.keys() - {"document-db"}))
+@pytest.mark.parametrize("chosen_by", ["preset", "serve.toolset"])
+def test_a_folder_sets_nothing_trusted_by_a_preset(place: Place, name: str, chosen_by: str) -> None:
+    """Seen to fail when a preset in a project's file set all its values."""
+    value = name if chosen_by == "preset" else [name]
+    section, _, key = chosen_by.rpartition(".")
+    place.project(f"{f'[{section}]' if section else ''}\n{key} = {json.dumps(value)}\n")
+    settings = place.load()
+    assert settings.preset == name
+    assert {settings.origin[key] for key in TRUSTED} == {"default"}
+    by_user = place.load({chosen_by: name if chosen_by == "preset" else (name,)})
+    trusted = TRUSTED & set(PRESETS[name])
+    assert {by_user.origin[key] for key in trusted} <= {"preset"}
 
 
 def test_presets_have_the_sizes_of_their_systems(place: Place) -> None:

@@ -88,7 +88,8 @@ class Offer:
     @classmethod
     def from_settings(cls, settings: config.Settings) -> Offer:
         serve = settings.serve
-        tools = offered(load_tools(serve.toolset), serve.write)
+        by_user = settings.origin.get("serve.toolset") != "project"
+        tools = offered(load_tools(serve.toolset, by_user=by_user), serve.write)
         return cls(
             tools if settings.foreign.enabled else (),
             serve.results,  # type: ignore[arg-type]

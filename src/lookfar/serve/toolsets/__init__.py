@@ -63,11 +63,15 @@ def explain_missing_tool(name: str, offered: Iterable[str]) -> str:
     return f"Did you mean {near[0]!r}?" if near else ""
 
 
-def load_tools(names: Sequence[str]) -> tuple[Tool, ...]:
-    """Return the tools of several toolsets; clashing names get their toolset as a prefix."""
+def load_tools(names: Sequence[str], *, by_user: bool = True) -> tuple[Tool, ...]:
+    """Return the tools of several toolsets; clashing names get their toolset as a prefix.
+
+    A toolset that a file of the folder names, and not the user, does not allow its writes.
+    """
+    free = MAY_WRITE.intersection(names) if by_user else frozenset()
     chosen = list(_TABLES) if ALL in names else list(dict.fromkeys(names)) or [DEFAULT]
     tools = [
-        (name, replace(tool, writes=False) if name in MAY_WRITE.intersection(names) else tool)
+        (name, replace(tool, writes=False) if name in free else tool)
         for name in chosen
         for tool in load_toolset(name)
     ]
