@@ -12,7 +12,8 @@ from mcp.shared.exceptions import MCPError
 
 from lookfar.library import Library
 from lookfar.retrieve.answer.pack import tokens
-from lookfar.serve.tools.tool import Session, WritesNotAllowed
+from lookfar.serve.tools.tool import Session, Tool, WritesNotAllowed
+from lookfar.serve.toolsets import load_tools
 from lookfar.serve.toolsets.ragdocs import TOOLS
 
 TOOLSET = "ragdocs"
@@ -181,7 +182,11 @@ def test_a_long_memory_is_cut_and_says_so(ask: Ask, folder: Path) -> None:
 
 
 class TestWithoutWrite:
-    """A server that was not started with ``--write``."""
+    """A server whose toolset was chosen by a file of the folder, without ``--write``."""
+
+    @pytest.fixture
+    def tools(self) -> tuple[Tool, ...]:
+        return load_tools([TOOLSET], by_user=False)
 
     @pytest.fixture
     def session(self, library: Library) -> Session:
