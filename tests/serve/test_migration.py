@@ -200,8 +200,7 @@ def test_search_mcp() -> None:
     }
     assert migration.own == {}
     assert {setting.theirs for setting in migration.unmatched} == {
-        *("hybridSearch.ftsEngine", "autoReindex.stalenessThresholdMs"),
-        "autoReindex.logActivity",
+        *("autoReindex.stalenessThresholdMs", "autoReindex.logActivity"),
     }
     off = of({**SEARCH_MCP, "autoReindex": {"enabled": False}})
     assert off.project["index.max_auto_files"] == 0

@@ -397,10 +397,8 @@ class Files(Collection):
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         def find_stale(snapshot: CollectionSnapshot) -> tuple[str, ...]:
-            walked = self.walk()
-            return freshness.differences(
-                walked, snapshot.known(), snapshot.left_out(), self.policy
-            )[1]
+            known, left_out = snapshot.known(), snapshot.left_out()
+            return freshness.differences(self.walk(), known, left_out, self.policy)[1]
 
         fingerprint = epoch_fingerprint(self.settings, self.embedder)
         looks = check and not self.sealed

@@ -24,7 +24,7 @@ class Row:
     as_ours: Callable[[Any], Any] = lambda value: value
     """Converts a value. Returns None if no setting is needed, and a dict for several settings."""
     silent: tuple[object, ...] = ()
-    """Values that say what happens anyway, so nobody needs to know that they have no effect."""
+    """Values that name what happens anyway, so it is not reported that they have no effect."""
 
 
 @dataclass(frozen=True, slots=True)
