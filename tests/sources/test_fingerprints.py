@@ -79,6 +79,23 @@ def test_is_binary(head: bytes, expected: bool) -> None:
     assert is_binary(head) is expected
 
 
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"", False),
+        (b"plain\ttext\r\n\f", False),
+        ("日本語のテキスト".encode() * 600, False),
+        ("Grüße aus Köln, und noch ein paar Wörter".encode("latin-1"), False),
+        (bytes(range(128, 256)) * 4, True),
+        (b"\x01\x02text" * 9, True),
+        (b"a\0b", True),
+        ("\ufeffhello".encode("utf-16-le"), False),
+    ],
+)
+def test_content_of_an_unknown_format_must_be_text(head: bytes, expected: bool) -> None:
+    assert is_binary(head, known=False) is expected
+
+
 def test_content_hash_is_of_the_bytes_on_disk() -> None:
     assert content_hash(b"a\r\n") == sha256(b"a\r\n").digest() != content_hash(b"a\n")
 

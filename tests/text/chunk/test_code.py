@@ -59,13 +59,32 @@ def check(document: Document, chunks: list[Chunk]) -> None:
 @given(
     st.lists(TOKENS, max_size=60).map("".join)
     | st.lists(st.sampled_from(TEXTS), max_size=3).map("".join),
-    st.sampled_from([SIZES, SMALL, Sizes(40, 40, 0, merge_small=False), Sizes(16, 16, 0, 8)]),
+    st.sampled_from(
+        [
+            SIZES,
+            SMALL,
+            Sizes(40, 40, 0, merge_small=False),
+            Sizes(16, 16, 0, 8),
+            Sizes(40, 40, 0, 8, by_definitions=False),
+        ]
+    ),
 )
 def test_chunks_of_every_language_rejoin_to_the_source(name: str, text: str, sizes: Sizes) -> None:
     """No character of a file may be lost, doubled or moved, whatever its syntax."""
     text, _ = normalise(text.encode())
     document = parse(name, text)
     check(document, chunk(document, sizes))
+
+
+def test_a_file_can_be_cut_by_length_alone() -> None:
+    """Each chunk is full and repeats the end of the one before it, wherever definitions begin."""
+    text = "".join(f"def f{at}():\n    return {at}\n\n\n" for at in range(200))
+    chunks = chunk(parse("a.py", text), Sizes(100, 100, 0, 20, False, by_definitions=False))
+    lengths = [item.span.end - item.span.start for item in chunks]
+    assert max(lengths) <= 400
+    assert min(lengths[:-1]) > 200
+    assert all(item.overlap for item in chunks[1:])
+    assert {item.path for item in chunks} == {()}
 
 
 def test_a_definition_is_one_chunk() -> None:

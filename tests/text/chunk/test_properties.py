@@ -126,6 +126,19 @@ def test_blocks_are_never_cut(text: str, sizes: Sizes) -> None:
 
 @examples
 @given(text=TEXTS, sizes=SIZES)
+def test_no_chunk_is_larger_than_the_limit_if_blocks_may_be_split(text: str, sizes: Sizes) -> None:
+    document = document_of(text)
+    whole = replace(sizes, split_blocks=True)
+    for item in chunk(document, whole, count):
+        text = document.text[item.span.start : item.span.end]
+        heading = document.sections[item.section]
+        # A heading stays with the block below it, which fits by itself.
+        room = count(document.text[heading.span.start : heading.body])
+        assert count(text.strip()) <= sizes.hard_max_tokens + room
+
+
+@examples
+@given(text=TEXTS, sizes=SIZES)
 def test_only_atomic_blocks_are_larger_than_the_limit(text: str, sizes: Sizes) -> None:
     document = document_of(text)
     for item in chunk(document, sizes, count):
