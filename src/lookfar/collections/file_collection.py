@@ -316,14 +316,16 @@ class Files(Collection):
         return self._compare_with_disk(on_progress) if notes is None else notes
 
     def _compare_with_disk(self, on_progress: OnProgress | None) -> list[Incomplete]:
+        most = self.settings.index.max_auto_files
         with self.store.snapshot() as snapshot:
             # The recorded number: counting takes a millisecond for 15,000 documents.
-            if snapshot.manifest().get("documents", 0) > freshness.MOST_CHECKED:
+            if snapshot.manifest().get("documents", 0) > max(most, freshness.MOST_CHECKED):
                 return [self.following.unchecked_note()]
             if next(self._searches) % self.settings.index.check_every_searches:
                 return [freshness.NOT_THIS_TIME]
             known, left_out = snapshot.known(), snapshot.left_out()
-        if not self.passes.wait_for(self.passes.lock, on_progress, _PASS_PATIENCE):
+        wait_seconds = freshness.patience(_PASS_PATIENCE, most)
+        if not self.passes.wait_for(self.passes.lock, on_progress, wait_seconds):
             progress = self.passes.describe_progress()
             detail = f"the index is being updated{progress}; the previous state answers"
             return [Incomplete("rebuilding", detail)]
@@ -336,7 +338,7 @@ class Files(Collection):
                 lambda walked: self.run_pass(walked, let_go=False),
                 self.last_walk,
                 # With the strategy git, uncommitted changes are reported but not indexed.
-                0 if self.following.waits_for_commits else self.settings.index.max_auto_files,
+                0 if self.following.waits_for_commits else most,
             )
             self.last_walk = result.walk
         finally:

@@ -160,10 +160,11 @@ class FolderFollowing(Following):
         if keeper is None:
             return None
         dirty = keeper.pending()
-        few = dirty is not None and len(dirty) <= self._folder.settings.index.max_auto_files
+        most = self._folder.settings.index.max_auto_files
+        few = dirty is not None and len(dirty) <= most
         waits = keeper.strategy == "lazy" or (keeper.strategy == "realtime" and few)
         if waits and dirty != frozenset():
-            keeper.drain(_DRAIN_SECONDS, "search")
+            keeper.drain(freshness.patience(_DRAIN_SECONDS, most), "search")
             pending = keeper.pending()
             # Changes made after the query was asked do not count.
             dirty = pending if pending is None or dirty is None else _still_in(pending, dirty)

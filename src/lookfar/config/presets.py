@@ -8,12 +8,20 @@ from typing import Final
 PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, ...]]]] = {
     # These systems state sizes in characters, or count four characters as one token.
     "anvil": {
+        "sources.include": ("**/*.md",),
+        "sources.respect_ignore_files": False,
+        "sources.generated": True,
+        "sources.max_file_bytes": 1_073_741_824,
+        "sources.max_files": 10_000_000,
+        "sources.max_depth": 200,
+        "index.max_auto_files": 100_000,
         "chunk.count": "characters",
         "chunk.max_tokens": 1500,
         "chunk.hard_max_tokens": 1500,
         "chunk.min_tokens": 50,
         "chunk.overlap_tokens": 0,
         "chunk.merge_small": True,
+        "chunk.merge_upwards": True,
     },
     "msrl": {
         "sources.include": ("**/*.md",),

@@ -89,6 +89,9 @@ class ChunkSettings:
         0, "Tokens that a chunk repeats from the previous one.", low=0, high=16_000
     )
     merge_small: bool = setting(True, "Merge chunks below the minimum size with a neighbour.")
+    merge_upwards: bool = setting(
+        False, "Merge small sections only into the chunk of their parent heading."
+    )
     split_blocks: bool = setting(
         False, "Split code blocks and tables that are larger than a chunk."
     )

@@ -1,6 +1,7 @@
 """Compare the index with the disk for a query, and update a few changed files first.
 
-A query never waits for more than a few files; what stays stale becomes a note in the answer.
+A query never waits for more than ``index.max_auto_files`` files, usually a few; what stays stale
+becomes a note in the answer.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ _MOST_NAMED = 100
 
 MOST_CHECKED = 5_000
 """Documents above which a query is not delayed by a comparison with the disk."""
+
+_LONGEST_WAIT = 60.0
+
+
+def patience(seconds: float, most: int) -> float:
+    """Return how long a query may wait that may wait for ``most`` files; usually ``seconds``."""
+    return min(max(_LONGEST_WAIT, seconds), seconds * max(1.0, most / FEW_FILES))
+
 
 UNCHECKED = Incomplete(
     "unchecked",
@@ -82,7 +91,7 @@ def ensure(
     """Compare the disk with the store, and index the changes with ``update`` if they are few."""
     walked = walk(root, policy, before=before)
     changes, moved = differences(walked, known, left_out, policy)
-    if moved and len(moved) <= most and changes.bytes <= _FEW_BYTES:
+    if moved and len(moved) <= most and changes.bytes <= _FEW_BYTES * max(1, most // FEW_FILES):
         # If the index cannot be updated now, answer from it as it is, with a note.
         with suppress(IndexBusy, IOFailed, ModelUnavailable):
             update(walked)

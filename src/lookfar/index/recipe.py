@@ -65,6 +65,7 @@ def sizes_from(settings: Settings) -> Sizes:
         code_overlap_tokens=chunking.code_overlap_tokens,
         split_blocks=chunking.split_blocks,
         by_definitions=chunking.strategy in ("code-aware", "ast"),
+        merge_upwards=chunking.merge_upwards,
         by_length=chunking.count == "characters",
     )
 
@@ -75,6 +76,7 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     fields = " ".join((*FIELDS, *PAGE_FIELDS))
     sizes = sizes_from(settings)
     cutting = f"chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes}"
+    cutting += " upwards" * sizes.merge_upwards
     cutting += " split blocks" * sizes.split_blocks + " by length" * (not sizes.by_definitions)
     cutting += " in characters" * sizes.by_length
     cutting += " without headings" * (not sizes.with_headings)

@@ -36,13 +36,38 @@ class ToolError(Exception):
         """Whether it is a JSON-RPC error; otherwise a tool result with ``isError``."""
 
 
+class Notes:
+    """The lines that a server wrote to stderr."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._changed = threading.Condition()
+
+    def add(self, line: str) -> None:
+        with self._changed:
+            self.lines.append(line)
+            self._changed.notify_all()
+
+    def wait_for(self, text: str) -> str:
+        """Return the first line that contains a text, as soon as there is one."""
+
+        def find() -> str:
+            return next((line for line in self.lines if text in line), "")
+
+        with self._changed:
+            assert self._changed.wait_for(find, DEADLINE), f"no {text!r} in {self}"
+            return find()
+
+    def __str__(self) -> str:
+        return "".join(self.lines)
+
+
 class Client:
     """One client session with a running server."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
-        self.notes: list[str] = []
-        """Lines that the server wrote to stderr."""
+        self.notes = Notes()
 
     def send(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """Send a message, and return the response if it is a request."""
@@ -113,7 +138,7 @@ class StdioClient(Client):
         self.process.stdin.flush()
         while "id" in message:
             line = self._lines.get(timeout=DEADLINE)
-            assert line, f"the server ended: {''.join(self.notes)}"
+            assert line, f"the server ended: {self.notes}"
             response: dict[str, Any] = json.loads(line)
             if response.get("id") == message["id"]:
                 return response
@@ -199,7 +224,7 @@ def serving(
     """
     command = ("mcp", "--no-daemon") if transport == "stdio" else ("serve", "--port", "0")
     process = launch((*command, *arguments), home, cwd, **variables)
-    notes: list[str] = []
+    notes = Notes()
     try:
         client: Client
         if transport == "stdio":
@@ -218,19 +243,20 @@ def serving(
                 stream.close()
 
 
-def _read_address(process: subprocess.Popen[str], notes: list[str]) -> str:
+def _read_address(process: subprocess.Popen[str], notes: Notes) -> str:
     assert process.stderr
     for line in process.stderr:
-        notes.append(line)
+        notes.add(line)
         if line.startswith("Serving "):
             return line.split()[1].rstrip(";")
-    raise AssertionError(f"the server did not start: {''.join(notes)}")
+    raise AssertionError(f"the server did not start: {notes}")
 
 
-def _collect(process: subprocess.Popen[str], notes: list[str]) -> None:
+def _collect(process: subprocess.Popen[str], notes: Notes) -> None:
     """Read stderr until the server ends; closing it ends the thread."""
     assert process.stderr
     try:
-        notes.extend(process.stderr)
+        for line in process.stderr:
+            notes.add(line)
     except ValueError:
         return

@@ -30,6 +30,7 @@ from lookfar.serve.daemon.plain import from_plain, to_plain
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.daemon.process import Services
 from lookfar.serve.daemon.project import ProjectNotDetected, project_root
+from lookfar.serve.daemon.signals import exit_on_signals
 from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.server import Results, internal_error, make_server
 from lookfar.serve.tools.tool import Session, Tool, offered
@@ -287,18 +288,22 @@ def _parse_message(line: bytes) -> SessionMessage | Exception:
 
 
 def serve_in_process(request: ClientRequest) -> int:
-    """Serve an MCP session on stdin and stdout of this process, without the daemon."""
+    """Serve an MCP session on stdin and stdout of this process, without the daemon.
+
+    SIGINT and SIGTERM end the process, because a thread that reads stdin cannot be interrupted.
+    """
     from mcp.server.stdio import stdio_server
 
+    pool = Pool()
+
     async def run() -> None:
-        pool = Pool()
         try:
             async with stdio_server() as (read, write):
                 await serve_mcp(pool, request, read, write)
         finally:
             pool.close()
 
-    with progress_on_stderr():
+    with progress_on_stderr(), exit_on_signals(pool.close):
         anyio.run(run)
     return 0
 

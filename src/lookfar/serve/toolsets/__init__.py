@@ -40,7 +40,7 @@ MAY_WRITE: Final = frozenset({"document-db", "ragdocs"})
 systems write without asking for it first, so naming one also allows its writes."""
 
 
-INDEXED_AT_START: Final = frozenset({"msrl", "ragdocs"})
+INDEXED_AT_START: Final = frozenset({"anvil", "msrl", "ragdocs"})
 """Toolsets whose systems index their folder and watch it as soon as they start."""
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from difflib import get_close_matches
+from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Annotated, Final
 
@@ -19,12 +20,12 @@ from pydantic import Field
 from lookfar.errors import InvalidArgument, LookfarError, NotFound
 from lookfar.library import Library
 from lookfar.model import ROOT_HEADING, Answer, Filters, Page
-from lookfar.serve.tools.tool import MOST_TOKENS, Call, Input, Json, Result, Session, Tool
+from lookfar.serve.tools.cursor import Cursor
+from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import (
     UNLIMITED,
     Filled,
     add_note,
-    count_tokens,
     describe_gaps,
     describe_hidden_characters,
     display_path,
@@ -36,6 +37,7 @@ from lookfar.serve.toolsets.common import (
     suggest_prefixes,
     trim_path,
 )
+from lookfar.text.parse.formats import detect_format
 
 _SEPARATOR: Final = " > "
 
@@ -148,11 +150,37 @@ def _count_chunks(library: Library) -> int:
     )
 
 
+# --- long lists ---------------------------------------------------------------------------------
+
+Cursored = Annotated[str, Field(description="next_cursor of the last answer, for the rest")]
+
+
+def _fit_from_cursor(shape: Json, key: str, text: str, cursor: str, about: object) -> list[str]:
+    """Keep the items at ``key`` that follow a cursor and fit; ``next_cursor`` leads to the rest.
+
+    ``about`` is what the list depends on: a cursor of another list is refused.
+    """
+    items = shape[key]
+    offset = Cursor.read(cursor, about, key).offset
+    shape[key] = items[offset:]
+    notes = fit_list(shape, key, text, narrow="Pass next_cursor as cursor for the rest.")
+    if len(shape[key]) > 1 and shape[key][-1].get("truncated"):
+        shape[key].pop()  # It comes whole in the next answer.
+    if not shape[key] and offset < len(items):
+        # The headings of one page alone are too long.
+        shape[key] = [{**items[offset], "headings": []}]
+    reached = offset + len(shape[key])
+    if reached < len(items):
+        shape["next_cursor"] = Cursor((reached,)).write(about, key)
+    return notes
+
+
 # --- get_page -----------------------------------------------------------------------------------
 
 
 class GetPageInput(Input):
     file_path: Annotated[Filled, Field(description="As search_docs and list_pages give it")]
+    cursor: Cursored = ""
 
 
 def _get_page(session: Session, given: GetPageInput, call: Call) -> Result:
@@ -175,9 +203,8 @@ def _get_page(session: Session, given: GetPageInput, call: Call) -> Result:
         "total_chars": sum(chunk.end - chunk.start for chunk in page.chunks),
         "chunks": chunks,
     }
-    notes = fit_list(
-        shape, "chunks", "content", narrow="Read the rest by heading with get_section."
-    )
+    about = {"page": page.uri, "text": sha256(page.text.encode("utf-8", "replace")).hexdigest()}
+    notes = _fit_from_cursor(shape, "chunks", "content", given.cursor, about)
     notes += [*describe_gaps(page.incomplete), *describe_hidden_characters([(page.uri, page.text)])]
     return Result(add_note(shape, notes), f"{len(chunks)} chunks", verbatim=True)
 
@@ -187,7 +214,7 @@ def _load_page(library: Library, path: str, call: Call) -> Page:
     near: list[str] = []
     try:
         page = library.page(uri, collection=collection, on_progress=call.on_progress())
-        if page.chunks:
+        if page.chunks and _is_page(library, uri):
             return page
     except NotFound as missing:
         if "candidates" not in missing.details:
@@ -195,6 +222,12 @@ def _load_page(library: Library, path: str, call: Call) -> Page:
         near = [display_path(library, collection, uri) for uri in missing.details["candidates"]]
     nearest = f" Nearest: {', '.join(near)}." if near else ""
     raise NotFound(f"Page {path[:200]!r} not found.", hint=f"list_pages lists all pages.{nearest}")
+
+
+def _is_page(library: Library, uri: str) -> bool:
+    """Return whether list_pages lists such a document."""
+    languages, format_ = _select_languages(library), detect_format(uri)
+    return not languages or (format_ is not None and format_.language in languages)
 
 
 def _find_title(page: Page) -> str:
@@ -271,6 +304,7 @@ def _find_section(page: Page, wanted: str) -> tuple[str, int, str]:
 
 class ListPagesInput(Input):
     prefix: Annotated[str, Field(description="A folder")] = ""
+    cursor: Cursored = ""
 
 
 def _list_pages(session: Session, given: ListPagesInput, call: Call) -> Result:
@@ -297,12 +331,9 @@ def _list_pages(session: Session, given: ListPagesInput, call: Call) -> Result:
                     }
                 )
     pages.sort(key=lambda page: str(page["file_path"]))
+    about = {"prefix": folder, "pages": [page["file_path"] for page in pages]}
     shape: Json = {"pages": pages, "total_pages": len(pages)}
-    if count_tokens(shape) > MOST_TOKENS // 2:
-        # Drop headings before pages: get_page returns headings too.
-        shape["pages"] = [{**page, "headings": []} for page in pages]
-        notes.append("The list is long, so it has no headings.")
-    notes += fit_list(shape, "pages", narrow="Name a folder as prefix, or use search_docs.")
+    notes += _fit_from_cursor(shape, "pages", "", given.cursor, about)
     return Result(add_note(shape, notes), f"{len(pages)} pages", verbatim=True)
 
 

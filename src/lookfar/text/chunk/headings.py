@@ -45,7 +45,8 @@ def chunk(document: Document, sizes: Sizes, count: CountTokens) -> list[Chunk]:
     if not sizes.with_headings:
         groups = [_strip_heading(document, group, count) for group in groups if not group.bare]
     if sizes.merge_small and groups:
-        groups = _merge_small(document.sections, groups, sizes)
+        merge = _merge_upwards if sizes.merge_upwards else _merge_small
+        groups = merge(document.sections, groups, sizes)
     splitter = Splitter(document, sizes, count)
     lines = Lines(document.text)
     spans: list[tuple[_Group, Span, int, int, int]] = []
@@ -122,6 +123,35 @@ def _merge_small(
             merged[-1] = _join(previous, group)
         else:
             merged.append(group)
+    return merged
+
+
+def _merge_upwards(
+    sections: Sequence[Section], groups: Sequence[_Group], sizes: Sizes
+) -> list[_Group]:
+    """Merge a small section into the chunk of its parent heading, if it follows that chunk.
+
+    A chunk has the path of its first heading. One that would contain only headings, or nothing,
+    becomes the beginning of the next.
+    """
+    merged: list[_Group] = []
+    members: set[int] = set()
+    for group in groups:
+        previous, parent = merged[-1] if merged else None, sections[group.first].parent
+        fits = previous is not None and previous.tokens + group.tokens <= sizes.max_tokens
+        small = group.tokens < sizes.min_tokens and parent in members and sections[parent].level
+        if previous is not None and fits and small:
+            bare = previous.bare and group.bare
+            tokens = previous.tokens + group.tokens
+            merged[-1] = replace(previous, end=group.end, tokens=tokens, bare=bare)
+            members.add(group.first)
+            continue
+        if previous is not None and previous.bare and (fits or not previous.tokens):
+            tokens = previous.tokens + group.tokens
+            merged[-1] = replace(group, start=previous.start, tokens=tokens)
+        else:
+            merged.append(group)
+        members = {group.first}
     return merged
 
 

@@ -64,6 +64,8 @@ class Sizes:
     """
     by_definitions: bool = field(default=True, repr=False)
     """Split code along its definitions, instead of by length alone. Not in the repr either."""
+    merge_upwards: bool = field(default=False, repr=False)
+    """Merge a small section only into the chunk of its parent heading. Not in the repr either."""
     by_length: bool = field(default=False, repr=False)
     """Count four characters as one token, instead of asking the model. Not in the repr either."""
 
