@@ -374,7 +374,7 @@ def test_repositories_below_come_and_go(
 ) -> None:
     """Seen to fail where they were looked for once: a removed one went on answering, and a new
     one was never found."""
-    monkeypatch.setattr("lookfar.collections.histories._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("lookfar.collections.folder._LOOK_SECONDS", 0.0)
     for name in ("work/one", "work/two"):
         repository(name).commit(f"Commit in {name}", {"a.md": "text\n"})
     with Library.open(tmp_path / "work", index_dir=tmp_path / "index", settings=HASH) as library:

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from lookfar.config import Settings
 from lookfar.embed.providers import open_embedder
 from lookfar.model import Filters
-from lookfar.store.catalogue.owners import Owners
 from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.shared import scopes
-from lookfar.store.sqlite.snapshot import EpochSnapshot
+from lookfar.store.sqlite.snapshot import EpochSnapshot, Owners
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.store.vectors import coarse, vector_file
 from lookfar.store.vectors.coarse import CoarseFile

@@ -21,10 +21,9 @@ from lookfar.collections.collection import (
     describe_status,
 )
 from lookfar.collections.following import FolderFollowing
-from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing
+from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing, Scrubber
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
 from lookfar.collections.read_documents import unknown_document
-from lookfar.collections.scrubbing import Scrubber
 from lookfar.collections.variants import Variants, place_index, strip_preset
 from lookfar.common.turns import TURNS
 from lookfar.errors import (

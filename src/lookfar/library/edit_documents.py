@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from lookfar.collections import folder_edits
-from lookfar.errors import InvalidArgument, NotFound
+from lookfar.collections.file_collection import to_uri
+from lookfar.collections.read_documents import unknown_document
+from lookfar.errors import IndexBusy, IndexCorrupt, IndexHeld, InvalidArgument, IOFailed, NotFound
 from lookfar.library.members import USER_MEMORIES, Members
 from lookfar.library.reading import resolve
 from lookfar.model import Edit, EditResult, UndoStep, Validation
@@ -16,8 +18,17 @@ from lookfar.retrieve.locate.target import parse_target
 from lookfar.retrieve.neighbours.mentions import ABOUT
 
 if TYPE_CHECKING:
+    from lookfar.collections.file_collection import Files
     from lookfar.edit.memories import MemoryFolder
     from lookfar.edit.memory_file import Memory
+
+
+_INDEX_PATIENCE: Final = 30.0
+"""Seconds that a finished edit waits for the index to be updated."""
+_CHANGES_LINKS: Final = frozenset(
+    ("create", "replace", "insert", "move", "rename", "delete", "fix")
+)
+"""Operations that may change where links lead."""
 
 
 def edit(
@@ -39,13 +50,20 @@ def edit(
                 hint="Send the edits of each collection separately.",
             )
         name = own
-    return folder_edits.edit(
-        members.folder(name),
-        changes,
-        dry_run=dry_run,
-        rewrite_links=rewrite_links,
-        collection=name,
-    )
+    folder = members.folder(name)
+    folder.refuse_sealed()
+    folder.settle()
+    unsure = ""
+    if any(change.op in _CHANGES_LINKS for change in changes):
+        unsure = "this folder was never indexed"
+        if folder.indexed:  # Backlinks come from the index.
+            unsure = "; ".join(note.detail for note in folder.freshen(None))
+    editor = folder.editor(name, unsure)
+    try:
+        result = editor.edit(changes, dry_run=dry_run, rewrite_links=rewrite_links)
+    except NotFound as error:
+        raise _suggest_documents(folder, error) from error
+    return _index_edited(folder, result)
 
 
 def undo(members: Members, target: str, *, dry_run: bool, collection: str) -> EditResult:
@@ -55,7 +73,9 @@ def undo(members: Members, target: str, *, dry_run: bool, collection: str) -> Ed
         names = {step.collection for step in list_undoable(members, "") if uri in step.uris}
         name = names.pop() if len(names) == 1 else ""
     name = _find_folder(members, target, name, new=True)
-    return folder_edits.undo(members.folder(name), uri, dry_run=dry_run, collection=name)
+    folder = members.folder(name)
+    folder.refuse_sealed()
+    return _index_edited(folder, folder.editor(name).undo(to_uri(uri), dry_run=dry_run))
 
 
 def list_undoable(members: Members, collection: str) -> list[UndoStep]:
@@ -69,7 +89,10 @@ def validate(
 ) -> Validation:
     name = _find_folder(members, target, collection)
     folder = members.folder(name)
-    return folder_edits.validate(folder, _uri_of(target), single_h1=single_h1, collection=name)
+    try:
+        return folder.editor(name).validate(to_uri(_uri_of(target)), single_h1=single_h1)
+    except NotFound as error:
+        raise _suggest_documents(folder, error) from error
 
 
 def _uri_of(target: str) -> str:
@@ -98,6 +121,40 @@ def _refuse_missing_text(change: Edit) -> None:
             raise InvalidArgument(
                 f"{name} must be a text.", hint=f"Give {name} as a str, or omit it."
             )
+
+
+def _suggest_documents(folder: Files, error: NotFound) -> NotFound:
+    """Add the documents with similar names to an error about a missing one."""
+    if error.details.get("reason") != "gone" or not folder.indexed:
+        return error
+    with folder.store.snapshot() as snapshot:
+        suggestion = unknown_document(snapshot, str(error.details["uri"]))
+    details = {**error.details, **suggestion.details}
+    return NotFound(error.message, hint=suggestion.hint, details=details)
+
+
+def _index_edited(folder: Files, result: EditResult) -> EditResult:
+    """Index what was written; a failure becomes a warning, because the edit is done."""
+    uris = [document.uri for document in result.documents if document.action != "unchanged"]
+    if result.dry_run or not uris or not folder.indexed:
+        return result
+    try:
+        if not folder.passes.lock.acquire(timeout=_INDEX_PATIENCE):
+            raise IndexBusy("The index is being built.", hint="Wait for it.")
+        try:
+            folder.run_pass(folder.last_walk, only=uris, let_go=False, wait_seconds=_INDEX_PATIENCE)
+        finally:
+            folder.passes.lock.release()
+    except IndexHeld as held:
+        return replace(result, warnings=(*result.warnings, f"Not searched yet: {held}"))
+    except (IndexBusy, IndexCorrupt, IOFailed) as error:
+        warning = f"Not indexed yet; the next pass will: {error}"
+        return replace(result, warnings=(*result.warnings, warning))
+    written = [d.uri for d in result.documents if d.action in ("created", "changed")]
+    with folder.store.snapshot() as snapshot:
+        # A file that the policy skips was written but is not indexed.
+        indexed = all(snapshot.document(uri) is not None for uri in written)
+    return replace(result, indexed=indexed)
 
 
 # -- memories --------------------------------------------------------------------------------------

@@ -581,7 +581,7 @@ def test_many_small_blocks_are_joined(made: Made, pg: PgServer, name: str) -> No
 def test_the_index_of_many_vectors_finds_the_nearest(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lookfar.store.postgres.tuning.EXACT_BELOW", 200)
+    monkeypatch.setattr("lookfar.store.postgres.vector_search.EXACT_BELOW", 200)
     monkeypatch.setattr(vector_search, "CANDIDATES", 200)
     shelf = made()
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} other{n % 7} third{n % 13}\n" for n in range(400)})
@@ -614,7 +614,7 @@ def test_vectors_of_an_uncommitted_writer_do_not_displace_hits(
 
     Seen to fail while fewer candidates than wanted meant that there were no more.
     """
-    monkeypatch.setattr("lookfar.store.postgres.tuning.EXACT_BELOW", 50)
+    monkeypatch.setattr("lookfar.store.postgres.vector_search.EXACT_BELOW", 50)
     monkeypatch.setattr(vector_search, "CANDIDATES", 20)
     shelf, writer = made(), made()
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} common\n" for n in range(60)})

@@ -15,7 +15,7 @@ from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.postgres import schema
 from lookfar.store.postgres.server import Reading, ServerConnection, Serving, select_in_transaction
-from lookfar.store.postgres.tuning import drop_vector_index
+from lookfar.store.postgres.vector_search import drop_vector_index
 
 DAMAGED: Final = "damaged/"
 """Prefix of the names of damaged collections that a repair has kept aside."""

@@ -25,7 +25,6 @@ from lookfar.store.health.check import refuse_miscount
 from lookfar.store.health.salvage import Rescue
 from lookfar.store.postgres import registry
 from lookfar.store.postgres.checks import verify
-from lookfar.store.postgres.rescue import ServerRescue
 from lookfar.store.postgres.server import (
     Reading,
     Server,
@@ -36,7 +35,7 @@ from lookfar.store.postgres.server import (
     typed_errors,
 )
 from lookfar.store.postgres.snapshot import PostgresEpoch, PostgresSnapshot
-from lookfar.store.postgres.tuning import tune
+from lookfar.store.postgres.vector_search import tune
 from lookfar.store.postgres.write_session import PostgresWriter, remove_purged_terms, remove_traces
 from lookfar.store.shared.stored_generations import StoredGenerations
 
@@ -410,3 +409,33 @@ def _discard_unfinished(connection: ServerConnection, number: int) -> Iterator[N
         with suppress(psycopg.Error):
             if not resumable:
                 registry.remove_collections(connection, [number])
+
+
+class ServerRescue(Rescue):
+    """Reads the intact documents of the collection that the connection sees."""
+
+    def __init__(self, connection: Reading, digest: Digest) -> None:
+        super().__init__(digest)
+        self._connection = connection
+        number = generations.active(connection)
+        self.highest = generations.highest(connection)
+        self.expected = int(generations.manifest(connection, number).get("documents", 0))
+
+    def documents(self) -> Iterator[StoredDocument]:
+        """Yield the documents that have not ended, whatever the pointer says."""
+        rows = self._connection.execute(
+            "SELECT d.uri, d.metadata, d.raw_sha, d.text_sha, t.body FROM documents d"
+            " LEFT JOIN texts t ON t.sha = d.text_sha WHERE d.died IS NULL ORDER BY d.uri"
+        )
+        for uri, metadata, raw_sha, text_sha, body in rows:
+            try:
+                text = catalog.decompress_text(text_sha, body).decode("utf-8")
+            except ValueError:
+                self.lost.add(uri)
+                continue
+            document = StoredDocument(uri, metadata, text)
+            if self.fits(document, raw_sha):
+                self.saved += 1
+                yield document
+            else:
+                self.lost.add(uri)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lookfar.model import Counts, Failure, Filters, PageInfo, Section, VectorPass
 from lookfar.ports import (
@@ -31,7 +33,6 @@ from lookfar.store.catalogue.migrations import FORMAT_WITH_NAMES, check
 from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.catalogue.scope import overlaps
 from lookfar.store.ground.sql import Connection
-from lookfar.store.keywords.recent_texts import RECENT
 from lookfar.store.shared.keyword_queries import KeywordQueries
 
 if TYPE_CHECKING:
@@ -42,6 +43,45 @@ T = TypeVar("T")
 
 CheckVersion = Callable[[int], None]
 """Refuses a document version that is damaged, where there is no other copy of it."""
+
+
+MOST_BYTES: Final = 64 << 20
+
+
+class RecentTexts:
+    """A bounded, thread-safe cache of uncompressed texts, because line searches read them again.
+
+    Texts are keyed by their hash, so an entry is never stale; the least recently used goes first.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._texts: OrderedDict[bytes, bytes] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def known(self, hashes: Iterable[bytes]) -> dict[bytes, bytes]:
+        with self._lock:
+            texts = {sha: self._texts[sha] for sha in hashes if sha in self._texts}
+            for sha in texts:
+                self._texts.move_to_end(sha)
+        return texts
+
+    def add(self, sha: bytes, text: bytes) -> None:
+        """Add a text that was checked against its hash."""
+        if len(text) > self._most // 8:
+            return
+        with self._lock:
+            if sha in self._texts:
+                return
+            self._texts[sha] = text
+            self._bytes += len(text)
+            while self._bytes > self._most:
+                _, gone = self._texts.popitem(last=False)
+                self._bytes -= len(gone)
+
+
+RECENT: Final = RecentTexts()
 
 
 class StoredSnapshot(KeywordQueries, ABC):

@@ -22,7 +22,6 @@ from lookfar.store.catalogue.migrations import (
     check,
     migrate,
 )
-from lookfar.store.catalogue.owners import Owners
 from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.catalogue.seals import TABLES, seal
 from lookfar.store.ground import files
@@ -45,7 +44,7 @@ from lookfar.store.keywords.signatures import (
     signed_texts,
 )
 from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex
-from lookfar.store.sqlite.snapshot import EpochSnapshot
+from lookfar.store.sqlite.snapshot import EpochSnapshot, Owners
 from lookfar.store.vectors.vector_file import COARSE_ABOVE, VECTORS, VectorFile
 
 T = TypeVar("T")
