@@ -637,6 +637,7 @@ class Writer(Protocol):
     """Whether it continues from a checkpoint of an interrupted session."""
     embedded: int
     """Vectors added by this session that no other index had."""
+    activated: bool
 
     @property
     def catalogue(self) -> Path | None:

@@ -1,11 +1,7 @@
 """Bound how many calls compute at once in this process, and share that between clients.
 
-At most ``most`` calls compute at once, or ``beside_pass`` while an index is built in this process.
 Waiting calls are served round-robin by client, so a client with a hundred calls delays another by
 at most one call. A call gives its turn back while it waits for a lock, a pass or a user.
-
-More threads than cores only compete for the GIL: an indexing pass next to 64 searching threads
-would get a sixty-fifth of the time.
 """
 
 from __future__ import annotations

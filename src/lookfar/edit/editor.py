@@ -2,8 +2,6 @@
 
 Several edits of one document are applied one after the other. The result has a diff for each
 document, the links that break, and new violations of the heading rules; a dry run stops there.
-Files that are not Markdown or not indexed, documents that are not what the caller expected, and
-text that would change how the rest of a document is parsed are rejected.
 """
 
 from __future__ import annotations

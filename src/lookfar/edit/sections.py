@@ -1,8 +1,6 @@
 """Plan edits by section: the changes of the text, and the outline they must result in.
 
-Rejected are texts that would end the section too early, come to be below the wrong heading, open
-a code fence over what follows, or give two siblings the same title. :func:`verify` parses the
-result, and an edit that reads differently than planned is not written.
+:func:`verify` parses the result; an edit that reads differently than planned is not written.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Change several documents at once, or none of them, even if the process dies on the way.
 
-A transaction is given each document as it was read and as it should become. It is numbered and
-can be undone. A document that changed in between raises ``Conflict`` and nothing is written.
-
 The journal is written first. New contents are staged beside the documents and synced; once the
 journal says "complete", only renames are left. After a crash the next editor finishes those
-renames, or removes the staged files. A document that another program changed in the meantime is
-never overwritten: the whole transaction is rolled back instead. ``steps`` describes the files.
+renames, or removes the staged files. If another program changed a document in the meantime, the
+transaction is rolled back. ``steps`` describes the files.
 """
 
 from __future__ import annotations

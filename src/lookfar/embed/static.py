@@ -1,11 +1,8 @@
 """A static model from a folder: the mean of token vectors. No network, no inference.
 
-The folder has a float16 table (``*.safetensors``) and a ``tokenizer.json``.
-
-The design follows measurements with ``bench/quality.py``: only words are averaged, because
-punctuation tokens dominate a page of documentation; identifiers are split and lower-cased first
-(``getUserById`` is four words); and the tokens of each word are cached, so a text costs one
-dictionary lookup per word and one gather per chunk.
+The folder has a float16 table (``*.safetensors``) and a ``tokenizer.json``. Only words are
+averaged, because punctuation dominates a page of documentation; identifiers are split and
+lower-cased first.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Bring a collection of commits up to date with its repository: one pass, one new generation.
 
-New commits are those that the branches contain now and did not contain at the last generation;
-dates play no part. So a commit that is fetched late with an early date is indexed, and one that
-a rewritten branch dropped is removed.
-
-Reading the message and the paths of a commit costs a tenth of reading its diff. Where many
-commits are new, a search waits only for messages and paths; the next pass adds the diffs.
+New commits are those that the branches contain now and did not contain at the last generation,
+whatever their dates are. Reading a diff takes ten times as long as the message and the paths, so
+that with many new commits a search waits only for those, and the next pass adds the diffs.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Read and prepare files, in this process or in worker processes.
 
-Each requested file gets an outcome: a version to store, unchanged, skipped, or failed. One file
-never stops the others: a file that crashes its worker is tried once more alone and then reported.
-If the system killed the worker for memory, the pass ends with ``OutOfMemory``.
-
-Workers are child processes that exchange pickled frames over pipes. So a threaded parent is
-never forked, the caller's ``__main__`` is not imported again, and a crash in a native parser
-costs one worker, not the server.
+A file that crashes its worker is tried once more alone and then reported; it does not stop the
+others. If the system killed the worker for memory, the pass ends with ``OutOfMemory``. Workers are
+child processes that exchange pickled frames over pipes, because a threaded parent must not fork.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Erase documents from every generation of a catalogue, in one transaction.
 
-This is the first of two steps: the rows are deleted, the vectors lose their names, and ``meta``
-records that traces are left. From the commit on, no answer contains what was erased. Removing the
-traces from the files is each store's own second step; a store that was interrupted finishes it in
-its next write session.
+The rows are deleted, the vectors lose their names, and ``meta`` records that traces are left. Each
+store then removes the traces from its files; if it is interrupted, its next writer finishes.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
 """The link graph of one generation: outgoing links, backlinks, and communities.
 
-What a link resolves to is not stored but computed on request. So when a document appears, moves
-or goes, no other document has to be written again.
-
-Only communities are stored, because computing them needs all links. They depend on nothing but
-the links, so the stored ones are valid until a link changes. After that they are recomputed on
-request, with the same result as a fresh index.
-
-A link and its target share a name (see :mod:`lookfar.store.catalogue.link_names`), which is
-indexed on both sides. So a query reads the links and documents of a few names only.
+A link and its target share a name (see :mod:`lookfar.store.catalogue.link_names`), by which links
+are resolved when they are asked for. So no document is rewritten when another appears or moves.
+Communities are stored, because computing them needs all links, until a link changes.
 """
 
 from __future__ import annotations

@@ -1,17 +1,11 @@
 """A second copy of inserted documents: a log of frames next to the catalogue.
 
-Every document with an intact frame can be recovered, even if the catalogue is lost. A frame that
-does not match its hash is skipped; the frames before and after it stay readable.
+Every document with an intact frame can be recovered, even if the catalogue is lost. A frame is on
+disk before the catalogue refers to it. ``meta`` records where the log ended at the last commit, or
+nothing while the log is being replaced; the next writer truncates the rest.
 
-A frame is on disk before the catalogue refers to it, so the log may be ahead of the catalogue but
-never behind it. ``meta`` records where the log ended at the last commit, and the next writer
-truncates the rest. An erased document gets a frame that says so; once its traces are removed, the
-log is rewritten without it. While the log is being replaced, ``meta`` records no end, so that a
-crash in between does not make an intact database look damaged.
-
-After each commit a mark is appended to the log. SQLite reads a damaged write-ahead log as a shorter
-one, so its last commit can disappear without an error. A mark of a commit that the catalogue does
-not know proves that this happened.
+After each commit a mark is appended. A mark of a commit that the catalogue does not know proves
+that SQLite lost that commit, which it does silently if its own log is damaged.
 """
 
 from __future__ import annotations

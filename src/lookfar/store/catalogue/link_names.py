@@ -1,12 +1,9 @@
 """Decide which document a link leads to: names for lookup, and the best of several candidates.
 
-A link and its target share a name, by which the caller looks them up. A path that is spelled out
-is not guessed: ``guide.md`` is that file or nothing.
-
-Names are compared without case and with composed accents. A page may be linked without its
-extension, with that of its web rendering, or by the folder whose index it is; one with two
-extensions, such as ``guide.html.md``, is linked without both. Ties go to the fewest folders, the
-same case, the shortest URI, and the first in order.
+A path that is spelled out is not guessed: ``guide.md`` is that file or nothing. A page may be
+linked without its extensions, with that of its web rendering, or by the folder whose index it is.
+Names are compared without case and with composed accents. Ties go to the fewest folders, the same
+case, the shortest URI, and the first in order.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
 """Check a catalogue that is the only copy of its documents, before it answers.
 
-Damage raises ``IndexCorrupt``: a page of zeros may read as a table without rows, and an empty
-answer would look like an empty database.
-
-The small tables are compared with their hashes on every read, which takes about 0.2 ms, and the
-marks of commits in the journal whenever it has changed. Once per
-process the live documents are counted; with up to ``_MOST_CHECKED`` versions, SQLite also checks
-its pages and indexes, and each version and vector is compared with its hash (70 ms for 5,000).
-Versions that other processes add later are checked when they appear. In a larger database each
-version is checked when it is first read, and ``verify`` checks the rest.
+Damage raises ``IndexCorrupt``: an empty answer would look like an empty database. The small tables
+are compared with their hashes on every read. Once per process, all versions and vectors are, up to
+``_MOST_CHECKED``; in a larger database each version is compared when it is first read.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Repair a damaged epoch in place, so that its generations are kept.
 
-Versions with damaged rows or text are dropped if their sources can be read again. A damaged keyword
-index is rebuilt beside the old one and replaces it. Only vectors that differ from their checksum
-are computed again.
-
-Where SQLite cannot read its file, the serving generation is unknown, or documents would be chunked
-differently by now, only a new epoch helps.
+Versions with damaged rows or text are dropped if their sources can be read again, a damaged keyword
+index is rebuilt beside the old one, and damaged vectors are computed again. Where SQLite cannot
+read its file, or documents would be chunked differently by now, only a new epoch helps.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
-"""Turn text into keyword terms; shared by indexing and querying.
-
-The result is a stream of terms separated by single spaces, which the keyword index splits on
-white space. Text without a letter or digit gives an empty stream.
+"""Turn text into keyword terms, separated by single spaces; shared by indexing and querying.
 
 Compounds give the whole in lower case followed by its parts: ``getUserById``, ``foo_bar``,
-``real-time``, ``os.path``, ``1.0.21``. English words are lightly stemmed. A compound of letters
-alone also gives its stem, so that ``webassembly`` finds ``WebAssembly``. Chinese, Japanese and
+``real-time``, ``os.path``, ``1.0.21``. English words are lightly stemmed. Chinese, Japanese and
 Korean runs give every character and every pair of neighbours, because they have no spaces.
-
-For speed, a text is cut into runs, and the terms of each run are cached. Documentation repeats
-its words so much that nearly every run is one dictionary lookup.
+The terms of each run of text are cached, because documentation repeats its words.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """Signatures of documents, which quickly rule out documents that cannot contain a text.
 
-A signature is a Bloom filter: every group of three consecutive bytes of the folded text sets two
-bits, with about four bits per distinct group. If one bit of a text is missing, the document does
-not contain it. There are no false negatives: a document without a valid signature is always a
-candidate.
+A signature is a Bloom filter of the groups of three consecutive bytes of the folded text. A
+document without a valid signature is always a candidate, so none is missed.
 
-The file is derived from the texts. It grows by one segment per write session: a header, a row for
-each document (its number, the start of its text hash, the offset and length of its bits), and the
-bits. A segment is used only if its checksum matches, and a row only if its text hash matches the
-catalogue's. So nothing that a crash or an older program leaves behind can hide a document. The
-next writer adds missing signatures.
+The file grows by one segment per write session: a header, a row for each document, and the bits.
+A segment is used only if its checksum matches, and a row only if its text hash matches the
+catalogue's.
 """
 
 from __future__ import annotations

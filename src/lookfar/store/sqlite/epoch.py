@@ -1,7 +1,4 @@
-"""One epoch: a catalogue, keywords and vectors made with one model, chunking and format.
-
-The fingerprint of an epoch never changes: another model or chunking needs another epoch.
-"""
+"""One epoch: a catalogue, keywords and vectors made with one model, chunking and format."""
 
 from __future__ import annotations
 

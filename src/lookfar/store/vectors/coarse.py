@@ -1,16 +1,9 @@
 """A coarse first pass over very many vectors, with one bit per dimension.
 
-The pass only proposes rows, which are then scored exactly. Rows without valid bits are scanned
-exactly.
-
-A bit says on which side of its segment's mean a number is. Without the mean it would say little:
-vectors of one model lean to one side, and most of their bits would agree. The fewer bits differ,
-the more similar two texts are. The count of differing bits is converted to an estimate of the
-similarity, because counts of different segments are not comparable.
-
-The file is derived from the rows. Segments may be missing or damaged: each has a checksum, and
-the next writer makes invalid ones again. The last rows, fewer than a segment, have no bits, so
-that appending costs nothing until a segment is full.
+The pass only proposes rows, which are then scored exactly; rows without valid bits are scanned.
+A bit says on which side of its segment's mean a number is, because vectors of one model lean to
+one side. The count of differing bits is converted to an estimate of the similarity, so that
+segments can be compared. Each segment has a checksum; the next writer makes invalid ones again.
 """
 
 from __future__ import annotations

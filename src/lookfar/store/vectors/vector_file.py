@@ -1,10 +1,7 @@
 """Unit vectors as float16 rows of one memory-mapped, append-only file.
 
-Few rows are scanned exactly. With more than ``coarse_above`` rows, a coarse pass over their bits
-proposes some thousands, and those are scored exactly: see :mod:`lookfar.store.vectors.coarse`.
-
-The file may be ahead of the catalogue but never behind it: rows are written and synced before the
-catalogue refers to them, and rows it does not refer to are overwritten later.
+Rows are written and synced before the catalogue refers to them. Few rows are scanned exactly; for
+many, :mod:`lookfar.store.vectors.coarse` proposes those that are scored.
 """
 
 from __future__ import annotations
