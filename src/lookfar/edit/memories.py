@@ -306,15 +306,11 @@ class MemoryFolder:
         files.make_folder(self.folder)
         self._trash.make_folder()
         with files.WriterLock(self.folder / _LOCK) as lock:
-            try:
-                lock.acquire(_LOCK_SECONDS)
-            except IndexBusy as busy:
-                raise IndexBusy(
-                    "Another process is writing memories.",
-                    hint="Try again; nothing was changed.",
-                    developer=busy.developer,
-                    details=busy.details,
-                ) from busy
+            lock.acquire(
+                _LOCK_SECONDS,
+                "Another process is writing memories.",
+                "Try again; nothing was changed.",
+            )
             self._remove_unfinished()
             yield
 

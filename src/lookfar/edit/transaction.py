@@ -62,15 +62,11 @@ class Transactions:
         """Hold the editing lock of this root; recover from a crash first."""
         files.make_folder(self._folder)
         with files.WriterLock(self._folder / LOCK) as lock:
-            try:
-                lock.acquire(wait_seconds)
-            except IndexBusy as busy:
-                raise IndexBusy(
-                    "Another process is editing documents of this folder.",
-                    hint="Try again; nothing was changed.",
-                    developer=busy.developer,
-                    details=busy.details,
-                ) from busy
+            lock.acquire(
+                wait_seconds,
+                "Another process is editing documents of this folder.",
+                "Try again; nothing was changed.",
+            )
             self._recover()
             yield
 

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lookfar.embed.unit_vectors import SingleModel, normalise_rows
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _WORDS = re.compile(r"\w+")
 
 
-class HashedEmbedder:
+class HashedEmbedder(SingleModel):
     """Each word adds to one signed coordinate, chosen by its hash."""
 
     name = "hash"
@@ -37,16 +39,7 @@ class HashedEmbedder:
             for word in _WORDS.findall(text.lower()):
                 digest = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
                 vectors[row, digest % self.dimensions] += 1.0 if digest >> 63 else -1.0
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        np.divide(vectors, norms, out=vectors, where=norms > 0)
-        return vectors
-
-    def embed_code(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.embed(texts)
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self.embed([text])[0]
-        return vector
+        return normalise_rows(vectors)
 
     def count_tokens(self, text: str) -> int:
         return -(-len(text) // 4)

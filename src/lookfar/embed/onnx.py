@@ -21,6 +21,7 @@ from lookfar.common.folders import walk_folder
 from lookfar.embed import hub
 from lookfar.embed.card import Card, choose_file, is_int8, read_card
 from lookfar.embed.tokens import read_tokenizer
+from lookfar.embed.unit_vectors import SingleModel, normalise_rows
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
@@ -40,10 +41,12 @@ _VERSION = "onnx 1"
 """Increase whenever the same files and settings would give other vectors."""
 
 
-class OnnxEmbedder:
+class OnnxEmbedder(SingleModel):
     """A transformer. Thread-safe."""
 
     quick = False
+    _has_type_ids = False
+    """Whether the type IDs of the tokenizer are passed on, which tell a pair of texts apart."""
 
     def __init__(self, settings: EmbedSettings, model: str) -> None:
         self._settings = settings
@@ -113,9 +116,6 @@ class OnnxEmbedder:
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return self._embed([self._prefixes[1] + text for text in texts])
 
-    def embed_code(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.embed(texts)
-
     def embed_query(self, text: str) -> NDArray[np.float32]:
         vector: NDArray[np.float32] = self._embed([self._prefixes[0] + text])[0]
         return vector
@@ -134,21 +134,29 @@ class OnnxEmbedder:
             for batch in batches(order, lengths, self.batch, tokens):
                 rows = [first + index for index in batch]
                 vectors[rows] = self._run([encoded[index] for index in batch])
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        np.divide(vectors, norms, out=vectors, where=norms > 0)
-        return vectors
+        return normalise_rows(vectors)
 
     def _run(self, encoded: Sequence[Encoding]) -> NDArray[np.float32]:
+        states, mask = self._infer(encoded)
+        vectors = pool(states.astype(np.float32, copy=False), mask, self._card.pooling)
+        if vectors.shape[1] != self.dimensions or not np.isfinite(vectors).all():
+            raise self._unusable(f"it returns vectors of {vectors.shape[1]} dimensions, or NaN")
+        return vectors
+
+    def _infer(self, encoded: Sequence[Encoding]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Run the model on a batch; return its output, and a mask that is 0 for padding."""
         longest = max(1, *(len(encoding.ids) for encoding in encoded)) if encoded else 1
         ids = np.full((len(encoded), longest), self._card.pad, dtype=np.int64)
-        mask = np.zeros_like(ids)
+        mask, type_ids = np.zeros_like(ids), np.zeros_like(ids)
         for row, encoding in enumerate(encoded):
-            ids[row, : len(encoding.ids)] = encoding.ids
-            mask[row, : len(encoding.ids)] = 1
+            length = len(encoding.ids)
+            ids[row, :length], mask[row, :length] = encoding.ids, 1
+            if self._has_type_ids:
+                type_ids[row, :length] = encoding.type_ids
         feeds = {
             "input_ids": ids,
             "attention_mask": mask,
-            "token_type_ids": np.zeros_like(ids),
+            "token_type_ids": type_ids,
             "position_ids": np.broadcast_to(np.arange(longest, dtype=np.int64), ids.shape),
         }
         session, inputs, output = self._session
@@ -156,10 +164,7 @@ class OnnxEmbedder:
             (states,) = session.run([output], {name: feeds[name] for name in inputs})
         except Exception as error:  # onnxruntime's exceptions are not public
             raise self._unusable(f"onnxruntime cannot run it ({error})") from error
-        vectors = pool(states.astype(np.float32, copy=False), mask, self._card.pooling)
-        if vectors.shape[1] != self.dimensions or not np.isfinite(vectors).all():
-            raise self._unusable(f"it returns vectors of {vectors.shape[1]} dimensions, or NaN")
-        return vectors
+        return states, mask
 
     # -- loaded on first use -------------------------------------------------
 

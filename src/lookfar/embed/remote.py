@@ -23,6 +23,7 @@ import numpy as np
 
 from lookfar import config
 from lookfar.embed.hub import pause, retry_after
+from lookfar.embed.unit_vectors import SingleModel, normalise_rows
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ _VERSION = "remote 1"
 """Increase whenever the same settings would give other vectors."""
 
 
-class RemoteEmbedder:
+class RemoteEmbedder(SingleModel):
     """One model of one service. Thread-safe."""
 
     quick = False
@@ -119,9 +120,6 @@ class RemoteEmbedder:
         paused = time.monotonic() < self._paused_until
         return self._embed(passages, 0 if paused else self._settings.retries)
 
-    def embed_code(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.embed(texts)
-
     def embed_query(self, text: str) -> NDArray[np.float32]:
         query = self._prefixes[0] + text
         with self._lock:
@@ -157,9 +155,7 @@ class RemoteEmbedder:
         vectors = np.zeros((len(texts), self.dimensions if texts else 0), dtype=np.float32)
         if filled:
             vectors[filled] = np.concatenate(parts)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        np.divide(vectors, norms, out=vectors, where=norms > 0)
-        return vectors
+        return normalise_rows(vectors)
 
     def _request_shortened(
         self, texts: Sequence[str], retries: int, timeout: float | None

@@ -29,6 +29,8 @@ _RETRY_SECONDS = 60.0
 class CrossEncoder(OnnxEmbedder):
     """A cross-encoder. Thread-safe."""
 
+    _has_type_ids = True
+
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """Score how well each text answers: the sigmoid of one logit, or the softmax of two."""
         if not texts:
@@ -42,24 +44,7 @@ class CrossEncoder(OnnxEmbedder):
         return [float(score) for score in scores]
 
     def _score_batch(self, encoded: Sequence[Encoding]) -> NDArray[np.float64]:
-        longest = max(len(encoding.ids) for encoding in encoded)
-        ids = np.full((len(encoded), longest), self._card.pad, dtype=np.int64)
-        mask, type_ids = np.zeros_like(ids), np.zeros_like(ids)
-        for row, encoding in enumerate(encoded):
-            length = len(encoding.ids)
-            ids[row, :length], mask[row, :length] = encoding.ids, 1
-            type_ids[row, :length] = encoding.type_ids
-        feeds = {
-            "input_ids": ids,
-            "attention_mask": mask,
-            "token_type_ids": type_ids,
-            "position_ids": np.broadcast_to(np.arange(longest, dtype=np.int64), ids.shape),
-        }
-        session, inputs, output = self._session
-        try:
-            (output_values,) = session.run([output], {name: feeds[name] for name in inputs})
-        except Exception as error:  # onnxruntime's exceptions are not public
-            raise self._unusable(f"onnxruntime cannot run it ({error})") from error
+        output_values, _ = self._infer(encoded)
         logits = output_values.astype(np.float64).reshape(len(encoded), -1)
         if logits.shape[1] not in (1, 2) or not np.isfinite(logits).all():
             raise self._unusable(f"it returns {logits.shape[1]} numbers for a text, or NaN")

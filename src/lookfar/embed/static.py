@@ -20,6 +20,7 @@ import numpy as np
 
 from lookfar.common.folders import list_folder
 from lookfar.embed import tokens
+from lookfar.embed.unit_vectors import SingleModel, normalise_rows
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _MAX_HEADER = 1 << 20
 _MAX_ROWS = 1 << 16
 
 
-class StaticEmbedder:
+class StaticEmbedder(SingleModel):
     """Mean of token vectors, as unit vectors."""
 
     quick = True
@@ -74,16 +75,7 @@ class StaticEmbedder:
             # Convert to float32 before the sum, so that a query and a batch round the same way.
             rows = table.take(ids, axis=0).astype(np.float32, copy=False)
             np.dot(np.ones(len(ids), np.float32), rows, out=vectors[row])
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        np.divide(vectors, norms, out=vectors, where=norms > 0)
-        return vectors
-
-    def embed_code(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.embed(texts)
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self.embed([text])[0]
-        return vector
+        return normalise_rows(vectors)
 
     def count_tokens(self, text: str) -> int:
         return tokens.count(text, self._ids)

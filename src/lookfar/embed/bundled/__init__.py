@@ -21,6 +21,7 @@ import numpy as np
 
 from lookfar.embed import tokens
 from lookfar.embed.pieces import Pieces, parts, words
+from lookfar.embed.unit_vectors import SingleModel, normalise_rows
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _BATCH = 32
 _ROOTS = np.sqrt(np.arange(_MAX_COUNT, dtype=np.float32))
 
 
-class BundledEmbedder:
+class BundledEmbedder(SingleModel):
     """Sum of the vectors of a text's pieces, as unit vectors."""
 
     quick = True
@@ -63,9 +64,7 @@ class BundledEmbedder:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for first in range(0, len(texts), _BATCH):
             self._add(texts[first : first + _BATCH], vectors[first : first + _BATCH])
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        np.divide(vectors, norms, out=vectors, where=norms > 0)
-        return vectors
+        return normalise_rows(vectors)
 
     def _add(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
         """Embed a batch at once, because a NumPy call costs as much as a short text."""
@@ -83,13 +82,6 @@ class BundledEmbedder:
         edges = np.searchsorted(keys >> 16, np.arange(len(texts) + 1)).tolist()
         for row, (start, end) in enumerate(pairwise(edges)):
             np.dot(weights[start:end], rows[start:end].astype(np.float32), out=vectors[row])
-
-    def embed_code(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.embed(texts)
-
-    def embed_query(self, text: str) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self.embed([text])[0]
-        return vector
 
     def count_tokens(self, text: str) -> int:
         return tokens.count(text, self._ids)

@@ -444,7 +444,12 @@ class WriterLock:
         self._path = path
         self._descriptor: int | None = None
 
-    def acquire(self, wait_seconds: float = 0.0) -> None:
+    def acquire(
+        self,
+        wait_seconds: float = 0.0,
+        message: str = "Another process is updating this index.",
+        hint: str = "Wait for it to finish and try again; searching works meanwhile.",
+    ) -> None:
         """Take the lock, or raise ``IndexBusy`` when ``wait_seconds`` have passed."""
         deadline = time.monotonic() + wait_seconds
         while self._descriptor is None:
@@ -452,7 +457,7 @@ class WriterLock:
                 fault_point("open", self._path.name)
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                self._wait(descriptor, deadline)
+                self._wait(descriptor, deadline, message, hint)
                 # The previous holder may have deleted the index, including this file.
                 if self._is_current(descriptor):
                     with translate_errors("taking the writer lock"):
@@ -468,13 +473,13 @@ class WriterLock:
         except FileNotFoundError:
             return False
 
-    def _wait(self, descriptor: int, deadline: float) -> None:
+    def _wait(self, descriptor: int, deadline: float, message: str, hint: str) -> None:
         with translate_errors("taking the writer lock"):
             while not try_lock(descriptor):
                 if time.monotonic() >= deadline:
                     raise IndexBusy(
-                        "Another process is updating this index.",
-                        hint="Wait for it to finish and try again; searching works meanwhile.",
+                        message,
+                        hint=hint,
                         developer=f"writer lock held: {self._path}",
                         details={"since": _format_time(os.fstat(descriptor).st_mtime)},
                     )
