@@ -24,7 +24,6 @@ from lookfar.model import Damage, Incomplete, IndexReport, Salvaged, Verified
 
 if TYPE_CHECKING:
     from lookfar.collections.following import Following
-    from lookfar.collections.healing import Healing
     from lookfar.config import Settings
     from lookfar.index.progress import OnProgress
     from lookfar.ports import Maker, Store
