@@ -63,6 +63,8 @@ class Requirement:
     """The MCP tool it is about; empty for what concerns the whole."""
     face: str = ""
     """``cli`` or ``http`` for a command or an endpoint."""
+    measured: str = ""
+    """What was measured of a figure that is not reached; such a figure has no proof."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """What its kind adds: a parameter's schema, a result's field, an error's details."""
 
@@ -89,18 +91,19 @@ def manifests(folder: Path = MANIFESTS) -> list[Manifest]:
 
 
 def _requirement(row: Mapping[str, Any]) -> Requirement:
-    common = {"id", "kind", "says", "arrives", "proved_by", "tool", "face"}
-    missing = {"id", "kind", "says", "arrives", "proved_by"} - set(row)
+    common = {"id", "kind", "says", "arrives", "proved_by", "tool", "face", "measured"}
+    missing = {"id", "kind", "says", "proved_by"} - set(row)
     more = {key: value for key, value in row.items() if key not in common}
     unknown = set(more) - _FIELDS.get(row.get("kind", ""), set())
     if missing or unknown:
         raise ValueError(f"{row.get('id')}: missing {sorted(missing)}, unknown {sorted(unknown)}")
-    texts = [row.get(key, "") for key in ("id", "kind", "says", "arrives", "tool", "face")]
+    keys = ("id", "kind", "says", "arrives", "tool", "face", "measured")
+    texts = [row.get(key, "") for key in keys]
     proofs = row["proved_by"]
     if not all(isinstance(text, str) for text in [*texts, *proofs]):
         raise ValueError(f"{row['id']}: only texts are expected")
-    identity, kind, says, arrives, tool, face = texts
-    return Requirement(identity, kind, says, arrives, tuple(proofs), tool, face, more)
+    identity, kind, says, arrives, *about = texts
+    return Requirement(identity, kind, says, arrives, tuple(proofs), *about, more)
 
 
 def faults(manifest: Manifest, root: Path = ROOT) -> list[str]:
@@ -132,6 +135,8 @@ def _faults(manifest: Manifest, each: Requirement, tools: set[str], root: Path) 
             yield "needs a name and a type"
         if each.more.get("required") and "default" in each.more:
             yield "is required and has a default"
+    if each.measured and each.proved_by:
+        yield "is proved, though its figure is not reached"
     yield from (
         f"proof {proof} leads nowhere" for proof in each.proved_by if not leads(proof, root)
     )
@@ -165,8 +170,12 @@ def _tests(path: Path) -> frozenset[str]:
 
 
 def unproved(manifest: Manifest) -> list[Requirement]:
-    """What must hold now and has no proof."""
-    return [each for each in manifest.requirements if not each.arrives and not each.proved_by]
+    """What must hold now and has no proof, except figures that are known not to be reached."""
+    return [
+        each
+        for each in manifest.requirements
+        if not (each.arrives or each.proved_by or each.measured)
+    ]
 
 
 # --- a toolset and its manifest ----------------------------------------------------------------

@@ -177,6 +177,7 @@ def test_a_sound_manifest_has_no_faults(tmp_path: Path) -> None:
         ('type = "number"', 'type = "float"', "needs a name and a type"),
         ("default = 3", "default = 3\nrequired = true", "required and has a default"),
         ('says = "Finds."', 'says = "Finds"', "no whole sentence"),
+        ('says = "Finds."', 'says = "Finds."\nmeasured = "5 s"', "is not reached"),
         ('tool = "later"\n', "", "a tool or a face"),
     ],
 )

@@ -3,11 +3,12 @@
 A score is ``vector * cosine + keyword * bm25``, where negative cosines count as 0 and BM25 is
 divided by the best among the candidates. There are no boosts and no limits per document. The best
 chunks are chosen first; then those of one section are joined, so there may be fewer hits than asked
-for.
+for. Titles in the path of a hit are as written, with their markup.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,13 +17,15 @@ from typing import NamedTuple
 
 from lookfar.common.utf16 import count_units
 from lookfar.config import SearchSettings
-from lookfar.model import Hit, Incomplete
+from lookfar.model import Hit, Incomplete, Section
 from lookfar.ports import Place
 from lookfar.retrieve.answer.diversify import Passage, join_chunks
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.ranking import Ranking, Source
 from lookfar.retrieve.search import collect_candidates
 from lookfar.retrieve.stages.wording import score_word_pairs
+
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$", re.MULTILINE)
 
 SearchFunction = Callable[
     [Sequence[Source], "SearchSettings", bool], "tuple[list[Hit], list[Incomplete]]"
@@ -74,6 +77,7 @@ class ShareSearch:
             max_chars=settings.max_excerpt_chars,
             explain=ranking.explain if explain else None,
         )
+        hits = _restore_titles(hits, sources)
         if self._utf16:
             hits = _count_in_utf16(hits, sources)
         return hits, [*ranking.notes, *stale]
@@ -103,6 +107,29 @@ def _are_one_section(earlier: Place, later: Place) -> bool:
     """Whether two chunks are parts of one section. Titles may repeat, so positions decide."""
     apart = later.part - earlier.part
     return earlier.path == later.path and apart == later.ordinal - earlier.ordinal
+
+
+def _restore_titles(hits: Sequence[Hit], sources: Sequence[Source]) -> list[Hit]:
+    """Return the hits with their headings as written. A moved text keeps them as they read."""
+    by_name = {source.collection: source for source in sources}
+    written: dict[tuple[str, str], tuple[list[Section], str]] = {}
+    restored = []
+    for hit in hits:
+        key, snapshot = (hit.collection, hit.uri), by_name[hit.collection].snapshot
+        if key not in written:
+            written[key] = snapshot.sections(hit.uri), snapshot.text(hit.uri) or ""
+        sections, text = written[key]
+        around = [s for s in sections if s.level and s.span.start <= hit.span.start < s.span.end]
+        if hit.state != "moved" and tuple(section.title for section in around) == hit.path:
+            hit = replace(hit, path=tuple(_read_heading(text, section) for section in around))
+        restored.append(hit)
+    return restored
+
+
+def _read_heading(text: str, section: Section) -> str:
+    """Return the text of a heading after its marks; an underlined one as it reads."""
+    match = _HEADING.match(text, section.span.start, section.body)
+    return " ".join(match[1].split()) if match else section.title
 
 
 def _count_in_utf16(hits: Sequence[Hit], sources: Sequence[Source]) -> list[Hit]:

@@ -18,11 +18,16 @@ NOTES: Final = {
         "# Animals\n\nThe marker of all 🦓 animals.\n\n## Zebras\n\nA zebra 🦓 has stripes.\n\n"
         "```sh\n# not a heading\n```\n\n## A > B Comparison\n\nAn okapi resembles a zebra.\n\n"
         "### Deep\n\nFar below lives a narwhal 🐳.\n"
+        "\n## The `tapir` **bold**\n\nA tapir snores.\n"
     ),
     "notes/Daily Note (1).md": "# Día\n\nA marker with spaces in its name.\n",
     "notes/plain.md": "A marker about a quokka, under no heading.\n",
     "notes/twins.md": "# Twins\n\n## Same\n\nFirst marker.\n\n## Same\n\nSecond marker.\n",
     "tagged.md": "---\ntags: [okapo]\n---\n# Tagged\n\nA marker about burrows.\n",
+    "fenced.md": (
+        "# Fenced\n\nA marker before the code.\n\n```sh\n" + "run --flag value\n" * 400 + "```\n\n"
+        "A marker after the code.\n"
+    ),
     "build/output.md": "# Built\n\nA marker in a folder called build.\n",
     "ignored.md": "# Ignored\n\nA marker that git ignores.\n",
 }

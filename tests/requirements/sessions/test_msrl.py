@@ -184,6 +184,19 @@ def test_a_cut_excerpt_keeps_its_span(vault: Session) -> None:
     assert len(vault.query("elephant waterhole")[0]["excerpt"]) == 4000
 
 
+def test_a_leaf_has_the_documented_size(vault: Session) -> None:
+    """Between 600 and 1,200 tokens of four characters, whole paragraphs; a fence stays whole."""
+    (leaf,) = vault.query("elephant", top_k=1, filters={"doc_uris": [LARGE_URI]})
+    assert 4 * 600 <= leaf["end_char"] - leaf["start_char"] <= 4 * 1200
+    assert leaf["excerpt"].startswith("An elephant walks")
+    text = vault.notes[LARGE_URI]
+    assert text[: leaf["end_char"]].endswith("\n\n")
+    (code,) = vault.query("flag value", top_k=1, max_excerpt_chars=20_000,
+                          filters={"doc_uris": ["fenced.md"]})  # fmt: skip
+    assert code["excerpt"].count("run --flag value\n") == 400
+    assert code["excerpt"].count("```") == 2
+
+
 def test_scores_are_weighted_and_ordered(vault: Session) -> None:
     results = vault.query("okapi river", top_k=50)
     for result in results:
@@ -226,6 +239,8 @@ def test_filters_narrow_before_the_best_are_chosen(vault: Session) -> None:
     assert {result["heading_path"] for result in vault.query("narwhal", filters=nested)} == {
         "Animals → A > B Comparison → Deep"
     }
+    (written,) = vault.query("snores", filters={"heading_path_contains": "The `tapir`"})
+    assert written["heading_path"] == "Animals → The `tapir` **bold**"
     both = {"doc_uri_prefix": "gen/", "heading_path_contains": "Zebras"}
     assert vault.query("zebra", filters=both) == []
     assert vault.query("zebra", filters={}) == vault.query("zebra")

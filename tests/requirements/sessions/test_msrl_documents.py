@@ -11,6 +11,7 @@ import pytest
 
 from requirements.sessions.client import TRANSPORTS, Client, serving
 from requirements.sessions.msrl_vault import put
+from requirements.test_manifest import MANIFESTS, requirements
 
 INFRA = """# Infra
 
@@ -64,6 +65,12 @@ def vault(server: Session) -> Session:
     put(server.folder, "infra.md", INFRA)
     put(server.folder, "plain.md", "Only a line.\n")
     return server
+
+
+def test_the_tools_take_the_documented_arguments(vault: Session) -> None:
+    """Names, types, defaults and limits, as the server lists them."""
+    served = {name: tool["inputSchema"] for name, tool in vault.client.tools().items()}
+    assert requirements.differences({"msrl": served}, [MANIFESTS["msrl"]]) == []
 
 
 def test_validate_lists_violations(vault: Session) -> None:
@@ -197,3 +204,7 @@ def test_a_result_leads_to_the_section_it_shows(vault: Session) -> None:
     vault.edit("replace_section", doc_uri=result["doc_uri"], heading_path=result["heading_path"],
                content_md=changed)  # fmt: skip
     assert vault.read("infra.md") == INFRA.replace("Clusters.", "Many clusters.")
+    again = vault.client.call(
+        "msrl.query", query="many clusters", top_k=1, filters={"doc_uris": ["infra.md"]}
+    )["results"]
+    assert again[0]["excerpt"].startswith("Many clusters.")

@@ -137,7 +137,7 @@ def _report_no_index(folder: Folder, failure: LookfarError | None) -> NotIndexed
 
 def _build_filters(given: QueryFilters) -> Filters:
     # A leading arrow makes arrows the only separator, so that ">" can be part of a title.
-    heading = given.heading_path_contains
+    heading = msrl_documents.read_markup(given.heading_path_contains)
     return Filters(
         prefix=given.doc_uri_prefix,
         uris=tuple(given.doc_uris),

@@ -204,6 +204,11 @@ def _edit_by_title(session: Session, edit: Edit, parts: dict[str, Any]) -> EditR
             raise error from None
 
 
+def read_markup(path: str) -> str:
+    """Return a heading path, or a part of one, as its titles read without markup."""
+    return "→".join(_read_title(part) for part in path.split("→"))
+
+
 def _read_title(written: str) -> str:
     try:
         return check_title(written).read
