@@ -142,7 +142,6 @@ def test_code_is_found_with_its_definition(session: Session) -> None:
         ("Keeper feeds okapi", "class", "Keeper", (15, 20)),
         ("wake badger", "function", "wake_badger", (23, 25)),
         ("SHELVES", "other", "SHELVES", (3, 3)),
-        ("import os", "other", "", (1, 2)),
     ],
 )
 def test_name_and_lines_describe_one_definition(
