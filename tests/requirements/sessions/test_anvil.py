@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from embedding_service import Service
 from requirements.sessions.client import (
     DEADLINE,
     TRANSPORTS,
@@ -309,6 +310,15 @@ def test_a_page_that_does_not_exist_is_an_error(anvil: tuple[Client, Path]) -> N
     assert shape["code"] == "NOT_FOUND"
 
 
+def test_a_page_has_title_path_and_size(anvil: tuple[Client, Path]) -> None:
+    page = anvil[0].call("get_page", file_path="./deep.md")
+    assert page["file_path"] == "deep.md"
+    assert page["title"] == "One"
+    assert page["last_modified"] == "2023-11-14T22:13:20Z"
+    assert page["total_chars"] == sum(chunk["char_count"] for chunk in page["chunks"])
+    assert anvil[0].call("get_page", file_path="plain.md")["title"] == "plain"
+
+
 def test_a_search_gives_content_score_and_metadata(anvil: tuple[Client, Path]) -> None:
     answer = anvil[0].call("search_docs", query="lighthouse of the harbour")
     assert answer["total_chunks"] > 2_000
@@ -355,3 +365,41 @@ def test_the_first_answer_after_many_changes_is_not_stale(anvil: tuple[Client, P
     assert len(answer["results"]) == 20
     assert all("tapir" in hit["content"] for hit in answer["results"])
     assert all(page["chunk_count"] == 1 for page in list_all(client, prefix="many"))
+
+
+def test_only_changed_chunks_are_embedded_again_unless_the_model_changes(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    sections = [f"## Section {at}\n\nText {at}. {LONG}\n\n" for at in range(6)]
+    write(docs, "a.md", "# A\n\n" + "".join(sections))
+    service = Service()
+    options: dict[str, Any] = {
+        "home": tmp_path / "home",
+        "LOOKFAR_EMBED_PROVIDER": "remote",
+        "LOOKFAR_EMBED_BASE_URL": service.url,
+    }
+
+    def embedded() -> list[str]:
+        texts = [text for body in service.asked for text in body["input"]]
+        service.asked.clear()
+        return [text for text in texts if "Text" in text]
+
+    arguments = ("stdio", docs, "--toolset", "anvil")
+    try:
+        with serving(*arguments, LOOKFAR_EMBED_MODEL="one", **options) as client:
+            assert len(chunks_of(client, "a.md")) == 6
+            assert len(embedded()) == 6
+            sections[3] = f"## Section 3\n\nText  3. {LONG}\n\n"  # White space is a change, too.
+            write(docs, "a.md", "# A\n\n" + "".join(sections))
+            assert "Text  3." in chunks_of(client, "a.md")[3]["content"]
+            assert len(embedded()) == 1
+        with serving(*arguments, LOOKFAR_EMBED_MODEL="one", **options) as client:
+            assert len(chunks_of(client, "a.md")) == 6
+            assert embedded() == []
+        with serving(*arguments, LOOKFAR_EMBED_MODEL="two", **options) as client:
+            # The old index answers with a warning until the new one is complete.
+            deadline = time.monotonic() + DEADLINE
+            while "note" in client.call("search_docs", query="lighthouse"):
+                assert time.monotonic() < deadline
+            assert len(embedded()) == 6
+    finally:
+        service.close()
