@@ -74,6 +74,7 @@ def commands() -> str:
     rows = [
         f"| [`lookfar {name}`](commands/{name}.md) | {command.get_short_help_str(200)} |"
         for name, command in cli.commands.items()
+        if not command.hidden
     ]
     return _rows("| command | what it does |", rows)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lookfar.config import Settings, describe, describe_origin, load
@@ -261,6 +261,7 @@ _VALUES = st.recursive(
 
 
 @pytest.mark.parametrize("system", ["msrl", "anvil"])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_no_value_prevents_a_start(
     tmp_path_factory: pytest.TempPathFactory, system: str, data: st.DataObject

@@ -21,6 +21,7 @@ from lookfar.serve.toolsets import ALL, NAMES
 from script_modules import load_script
 
 ROOT = Path(__file__).parent.parent.parent
+SHOWN = [name for name, command in cli.commands.items() if not command.hidden]
 DOCS = ROOT / "docs"
 COMMANDS = DOCS / "commands"
 
@@ -47,13 +48,13 @@ def test_generated_tables_are_up_to_date(page: str, name: str, content: str) -> 
 
 def test_every_kind_of_table_exists() -> None:
     wanted = {"commands", "settings", "errors", "formats", "languages"}
-    wanted |= {f"options {name}" for name in cli.commands}
+    wanted |= {f"options {name}" for name in SHOWN}
     wanted |= {f"tools {name}" for name in NAMES if name != ALL}
     wanted |= {f"migration {name}" for name in SYSTEMS}
     assert {name for _, name, _ in TABLES} == wanted
 
 
-@pytest.mark.parametrize("name", cli.commands)
+@pytest.mark.parametrize("name", SHOWN)
 def test_every_command_and_option_is_documented(name: str) -> None:
     page = (COMMANDS / f"{name}.md").read_text(encoding="utf-8")
     assert page.startswith(f"# lookfar {name}\n")
@@ -65,7 +66,7 @@ def test_every_command_and_option_is_documented(name: str) -> None:
 
 
 def test_no_page_describes_a_removed_command() -> None:
-    assert {page.stem for page in COMMANDS.glob("*.md")} == set(cli.commands)
+    assert {page.stem for page in COMMANDS.glob("*.md")} == set(SHOWN)
 
 
 def test_every_setting_is_documented() -> None:

@@ -2,7 +2,7 @@
 
 Layers, weakest first: default, preset, user file, project file, environment, explicit. If the
 toolset of another system is served, its configuration is part of these layers
-(:mod:`lookfar.config.foreign.reading`).
+(:mod:`lookfar.config.foreign.trust_layers`).
 
 Settings that were not set follow those that were (a larger ``chunk.max_tokens`` raises
 ``chunk.hard_max_tokens``, and a toolset chooses its preset); their origin is then ``derived``.
@@ -191,7 +191,7 @@ def _resolve_with_foreign(
     Values of theirs that contradict others are dropped, so they never prevent a start.
     """
     # Imported here: most processes serve no other system.
-    from lookfar.config.foreign.reading import read_foreign
+    from lookfar.config.foreign.trust_layers import read_foreign
 
     known_cwd = Path.cwd() if cwd == Path() and env is read_environment(None) else cwd
     foreign = read_foreign(system, ours, root, env, known_cwd if known_cwd.is_absolute() else None)

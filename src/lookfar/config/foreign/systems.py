@@ -1,6 +1,6 @@
 """The settings of the five systems that Lookfar can replace, and our counterparts.
 
-``lookfar config migrate`` and :mod:`lookfar.config.foreign.reading` convert files with these
+``lookfar config migrate`` and :mod:`lookfar.config.foreign.trust_layers` convert files with these
 tables, and the documentation shows the same rows.
 """
 
