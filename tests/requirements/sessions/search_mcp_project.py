@@ -54,6 +54,17 @@ class Keeper:
 def wake_badger():
     return "awake"
 '''
+BLOCK: Final = """\
+# Blocks
+
+Before the block.
+
+```sh
+# Not a heading: run the coypu
+
+make coypu
+```
+"""
 GUIDE: Final = """\
 ---
 title: Ignored
@@ -110,6 +121,7 @@ FILES: dict[str, str] = {
     "docs/guide.md": GUIDE,
     "docs/long.md": _long_text(),
     "docs/fence.md": _long_fence(),
+    "docs/block.md": BLOCK,
     "notes.txt": "Plain words about narwhals.\n",
     "LICENSE": "Permission is granted to every marmot.\n",
     "Procfile": "web: serve --animal capybara\n",

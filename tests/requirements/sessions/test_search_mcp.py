@@ -6,14 +6,16 @@ import hashlib
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from requirements.sessions.client import TRANSPORTS, Client, serving
+from requirements.sessions.client import DEADLINE, TRANSPORTS, Client, serving
 from requirements.sessions.search_mcp_project import (
+    BLOCK,
     FILES,
     LOGIN,
     PROGRAMS,
@@ -35,6 +37,10 @@ class Session:
         self.call = client.call
         self.refused = client.refused
         self.created = client.call("create_index", confirm=True)
+        # The watcher compares the whole folder once when it starts; a search may say so.
+        deadline = time.monotonic() + DEADLINE
+        while "warning" in client.call("search_code", query="vole"):
+            assert time.monotonic() < deadline
 
     def paths(self, tool: str, query: str, **more: Any) -> list[str]:
         """Return the paths of the results of a search, best first."""
@@ -157,6 +163,12 @@ def test_name_and_lines_describe_one_definition(
     assert best["text"].rstrip("\n").splitlines() == expected
 
 
+@pytest.mark.parametrize("name", ["place_walrus", "count_lemurs", "wakeBadger", "vole_77"])
+def test_an_exact_name_comes_first(session: Session, name: str) -> None:
+    best = session.call("search_code", query=name)["results"][0]
+    assert best["metadata"]["name"].replace("_", "") == name.replace("_", "").lower()
+
+
 def test_a_definition_that_is_too_large_comes_in_parts(session: Session) -> None:
     results = session.call("search_code", query="tapir total", mode="fts", top_k=50)["results"]
     parts = [result for result in results if result["path"] == "src/tapirs.py"]
@@ -247,6 +259,12 @@ def test_a_passage_is_one_section(
     assert title in text.splitlines()[0]
     assert (best["startLine"], best["endLine"]) == lines
     assert "Ignored" not in best["text"]
+
+
+def test_a_code_block_stays_whole(session: Session) -> None:
+    (block,) = session.call("search_docs", query="coypu", mode="fts")["results"]
+    assert block["text"] == BLOCK
+    assert block["metadata"]["sectionTitle"] == "Blocks"
 
 
 def test_a_long_section_comes_in_parts(session: Session) -> None:

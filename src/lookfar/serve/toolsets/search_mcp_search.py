@@ -129,7 +129,8 @@ def _render_answer(
     get_text: Callable[[Hit], str],
 ) -> Result:
     """Render an answer, full or compact, within the token budget."""
-    warning = " ".join(filter(None, (_describe_state(folder), build_warning(answer))))
+    failed = "The last update of the index failed; newer changes may be missing."
+    warning = " ".join(filter(None, (failed if folder.failure else "", build_warning(answer))))
     longest = min(max((len(get_text(hit)) for hit, _ in described), default=0), MOST_CHARS)
 
     def render(rows: int, chars: int) -> Json:
@@ -142,14 +143,6 @@ def _render_answer(
         return _render_full(fitting, get_text, took, warnings)
 
     return Result(fit_to_budget(len(described), longest, render), "", verbatim=True)
-
-
-def _describe_state(folder: Folder) -> str:
-    if folder.building_since:
-        return "The index is being built; more may be found when it is done."
-    if folder.failure is not None:
-        return "The last update of the index failed; newer changes may be missing."
-    return ""
 
 
 def _render_full(
