@@ -28,7 +28,7 @@ def write(path: Path, content: object) -> Path:
 
 def noted(client: Client, *words: str) -> bool:
     """Whether one line on stderr contains all these words."""
-    return any(all(word in line for word in words) for line in list(client.notes))
+    return any(all(word in line for word in words) for line in list(client.notes.lines))
 
 
 # --- MSRL ---------------------------------------------------------------------------------------
