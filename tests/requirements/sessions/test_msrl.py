@@ -82,11 +82,8 @@ def vault(
 
 def test_the_vault_is_indexed_and_watched_from_the_start(vault: Session) -> None:
     *building, ready = vault.states
-    assert all(
-        (status["state"], status["snapshotId"], status["snapshotTimestamp"])
-        == ("building", None, None)
-        for status in building
-    )
+    assert all(status["state"] == "building" for status in building)
+    assert all(bool(s["snapshotId"]) == bool(s["snapshotTimestamp"]) for s in vault.states)
     assert all(
         status["watcher"] == {"enabled": True, "debounceMs": 2000} for status in vault.states
     )
@@ -185,12 +182,13 @@ def test_a_cut_excerpt_keeps_its_span(vault: Session) -> None:
 
 
 def test_a_leaf_has_the_documented_size(vault: Session) -> None:
-    """Between 600 and 1,200 tokens of four characters, whole paragraphs; a fence stays whole."""
+    """Between 600 and 1,200 tokens of four characters; a fence stays whole."""
     (leaf,) = vault.query("elephant", top_k=1, filters={"doc_uris": [LARGE_URI]})
     assert 4 * 600 <= leaf["end_char"] - leaf["start_char"] <= 4 * 1200
-    assert leaf["excerpt"].startswith("An elephant walks")
     text = vault.notes[LARGE_URI]
     assert text[: leaf["end_char"]].endswith("\n\n")
+    # It repeats the end of the chunk before it, from the beginning of a word.
+    assert text[leaf["start_char"] - 1].isspace()
     (code,) = vault.query("flag value", top_k=1, max_excerpt_chars=20_000,
                           filters={"doc_uris": ["fenced.md"]})  # fmt: skip
     assert code["excerpt"].count("run --flag value\n") == 400

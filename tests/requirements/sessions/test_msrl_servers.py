@@ -96,7 +96,10 @@ def test_a_model_that_is_not_there_is_named(transport: str, tmp_path: Path) -> N
     put(folder, "keys.md", SAMPLE)
     model.mkdir()
     home = tmp_path / "home"
-    variables = {"LOOKFAR_EMBED_PROVIDER": "static", "LOOKFAR_EMBED_MODEL": str(model)}
+    variables: dict[str, Any] = {
+        "LOOKFAR_EMBED_PROVIDER": "static",
+        "LOOKFAR_EMBED_MODEL": str(model),
+    }
     with serving(transport, folder, "--toolset", "msrl", home=home, **variables) as client:
         wait_for(lambda: bool(client.call("msrl.status")["state"] == "error"))
         assert "model" in client.call("msrl.status")["error"]
