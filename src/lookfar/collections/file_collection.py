@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.edit.editor import Editor
     from lookfar.index.keeper import Pass
-    from lookfar.index.progress import OnProgress, Progress
+    from lookfar.index.progress import OnProgress
     from lookfar.index.strategies import Work
     from lookfar.ports import CollectionSnapshot, Maker, Snapshot
     from lookfar.sources.folder.policy import Policy
@@ -205,24 +205,13 @@ class Files(Collection):
 
     def _index_in_background(self, on_progress: OnProgress | None, **options: Any) -> None:
         passes = self.passes
-
-        def report(progress: Progress) -> None:
-            passes.stop_if_closing(progress)
-            if on_progress is not None:
-                on_progress(progress)
-
+        report = passes.stop_when_closing(on_progress)
         try:
             self._index(on_progress=report, wait_seconds=PATIENCE, **options)
-        except LookfarError as error:
-            passes.failure = error
         except Closing:
             pass  # The next build resumes from the last checkpoint.
         except Exception as error:
-            passes.failure = as_out_of_memory(error) or LookfarError(
-                "Indexing failed.",
-                hint="Index the folder again.",
-                developer=f"{type(error).__name__}: {error}",
-            )
+            passes.failure = _describe_failure(error)
         finally:
             passes.began = ""
             passes.lock.release()
@@ -480,11 +469,6 @@ class Files(Collection):
     def unwatch(self) -> None:
         self.following.stop()
 
-    def forget_unwatch(self) -> None:
-        """Forget that following was turned off, so that it may begin again."""
-        if self.following.wanted is False:
-            self.following.wanted = None
-
     # -- closing -----------------------------------------------------------------
 
     def rest(self) -> None:
@@ -501,6 +485,17 @@ class Files(Collection):
         self.scrubber.stop()
         self.receipts.close()
         self.store.close()
+
+
+def _describe_failure(error: Exception) -> LookfarError:
+    """Return why a pass in the background failed."""
+    if isinstance(error, LookfarError):
+        return error
+    return as_out_of_memory(error) or LookfarError(
+        "Indexing failed.",
+        hint="Index the folder again.",
+        developer=f"{type(error).__name__}: {error}",
+    )
 
 
 def to_uri(path: str) -> str:

@@ -135,6 +135,11 @@ class FolderFollowing(Following):
             self._options = None
             self._stop_keeper()
 
+    def forget_stop(self) -> None:
+        """Forget that following was turned off, so that it may begin again."""
+        if self.wanted is False:
+            self.wanted = None
+
     def request_restart(self) -> None:
         """Have the next query restart the keeper, because the settings changed.
 

@@ -166,6 +166,16 @@ class Passes:
         if self.closing:
             raise Closing
 
+    def stop_when_closing(self, on_progress: OnProgress | None) -> OnProgress:
+        """Return a callback for background work that passes progress on until closing."""
+
+        def report(progress: Progress) -> None:
+            self.stop_if_closing(progress)
+            if on_progress is not None:
+                on_progress(progress)
+
+        return report
+
     def describe_progress(self) -> str:
         """Return how far the running pass is, in brackets; empty when that is unknown."""
         progress = self.progress

@@ -79,7 +79,7 @@ class WatchChoices:
             return
         if self._stopped:
             self._stopped = False
-            self._folder.forget_unwatch()
+            self._folder.following.forget_stop()
         if self._folder.watch_wanted is None and self._folder.indexed:
             self._watch()
 
