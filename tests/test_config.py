@@ -764,7 +764,8 @@ def test_the_reference_lists_preset_values() -> None:
         "document-db": 25,
         "ragdocs": 12,
     }
-    assert EVERYTHING["search.merge_gap"].presets == {}
+    assert EVERYTHING["search.rrf_k"].presets == {}
+    assert EVERYTHING["search.merge_gap"].presets == {"search-mcp": -1}
     for values in PRESETS.values():
         assert set(values) <= set(EVERYTHING)
 
