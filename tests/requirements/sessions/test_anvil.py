@@ -286,7 +286,8 @@ def test_a_file_has_no_size_limit(anvil: tuple[Client, Path]) -> None:
     assert (docs / "large.md").stat().st_size > 1_048_576
     assert first_hit(client, "axolotl")["metadata"]["file_path"] == "large.md"
     assert client.call("get_section", file_path="large.md", heading_path="Large > Part 2199")
-    text, cursor = "", {}
+    text = ""
+    cursor: dict[str, str] = {}
     while True:
         answer = client.call("get_page", file_path="large.md", **cursor)
         text += "".join(chunk["content"] for chunk in answer["chunks"])
