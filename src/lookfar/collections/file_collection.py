@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from collections.abc import Collection as Several
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import sha256
@@ -20,17 +20,17 @@ from lookfar.collections.collection import (
     OpenModel,
     describe_status,
 )
+from lookfar.collections.file_edits import FileEdits
 from lookfar.collections.following import FolderFollowing
 from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing, Scrubber
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
 from lookfar.collections.read_documents import unknown_document
-from lookfar.collections.variants import Variants, place_index, strip_preset
+from lookfar.collections.variants import Variants, place_index
 from lookfar.common.turns import TURNS
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
     IndexReadOnly,
-    InvalidArgument,
     IOFailed,
     LookfarError,
     ModelUnavailable,
@@ -39,9 +39,7 @@ from lookfar.errors import (
 )
 from lookfar.index import freshness
 from lookfar.index.recipe import epoch_fingerprint, policy_from, secrets_from
-from lookfar.model import Document, Edit, Incomplete, IndexReport, Lane, Status
-from lookfar.retrieve.locate.address import SCHEME, parse_address
-from lookfar.retrieve.locate.target import parse_target
+from lookfar.model import Document, Incomplete, IndexReport, Lane, Status
 from lookfar.sources.confine import Refused, Root
 from lookfar.store.opening import open_store
 from lookfar.text.normalise import normalise
@@ -49,7 +47,6 @@ from lookfar.text.parse.formats import text_parser_for
 
 if TYPE_CHECKING:
     from lookfar.collections.receipts import ReceiptBook
-    from lookfar.common.target import Target
     from lookfar.config import Settings
     from lookfar.edit.editor import Editor
     from lookfar.index.keeper import Pass
@@ -59,8 +56,6 @@ if TYPE_CHECKING:
     from lookfar.sources.folder.policy import Policy
     from lookfar.sources.folder.walk import Walk
 
-_EDITS = "edits"
-"""The folder of edit transactions beside the index; deleting the index does not remove it."""
 _RENEW_PAUSE = 60.0
 """Seconds between attempts to rebuild an index in the background for changed settings."""
 _PASS_PATIENCE = 3.0
@@ -89,6 +84,7 @@ class Files(Collection):
         super().__init__(name, settings, open_store(place, settings), open_model=open_model)
         self.variants = Variants(place, settings)
         self.root = root
+        self._edits = FileEdits(root, self.store)
         self.last_walk: Walk | None = None
         """The last walk over the files, which speeds up the next one."""
         self.background: Thread | None = None
@@ -412,40 +408,15 @@ class Files(Collection):
 
     def editor(self, collection: str = "", unsure: str = "") -> Editor:
         """Return the editor of these files; ``unsure`` says why links may be unknown."""
-        from lookfar.edit.editor import Editor
-
-        return Editor(
-            self.root,
-            self.policy,
-            self._edits,
-            resolve=partial(_resolve_edit_target, self.root),
-            collection=collection or self.name,
-            single_h1=self.settings.edit.single_h1,
-            templates=self.settings.edit.templates,
-            backlinks=self._backlinks,
-            unsure=unsure,
+        return self._edits.open_editor(
+            self.policy, self.settings.edit, collection or self.name, unsure
         )
-
-    @property
-    def _edits(self) -> Path:
-        """The folder of edit transactions, the same for every preset."""
-        return strip_preset(self.store.folder) / _EDITS
-
-    def _backlinks(self, uri: str) -> Iterator[tuple[str, str, str]]:
-        """Yield the links to a document: source, kind, and target as written."""
-        if self.store.exists:
-            with self.store.snapshot() as snapshot:
-                for edge in snapshot.links_to(uri):
-                    yield edge.source, edge.kind, edge.written
 
     def recover_edits(self) -> None:
         """Finish or undo an edit that a crash interrupted, before anything is read."""
-        if not (self._edits / "journal.json").exists():
-            return
-        try:
-            self.editor().transactions.recover()
-        except IOFailed:
-            return  # Reading still works; the next edit reports the problem.
+        if self._edits.is_interrupted:
+            with suppress(IOFailed):  # Reading still works; the next edit reports the problem.
+                self.editor().transactions.recover()
 
     # -- following the disk ------------------------------------------------------
 
@@ -496,33 +467,6 @@ def _describe_failure(error: Exception) -> LookfarError:
         hint="Index the folder again.",
         developer=f"{type(error).__name__}: {error}",
     )
-
-
-def to_uri(path: str) -> str:
-    """Return a relative path as people type it as a URI."""
-    uri = path.replace(os.sep, "/").rstrip("/")
-    while uri.startswith("./"):
-        uri = uri[2:].lstrip("/")
-    return uri
-
-
-def _resolve_edit_target(root: Root, edit: Edit) -> Target:
-    target, whole_document = edit.target, edit.op in ("create", "fix")
-    if target.startswith(SCHEME):
-        _, wanted = parse_address(target)
-    else:
-        is_uri = bool(edit.path) or whole_document or root.contains(target)
-        wanted = parse_target(target, is_uri, root.contains)
-    part = wanted.heading or wanted.lines or wanted.chars
-    if isinstance(edit.path, str) and not edit.path.strip():
-        # An empty path is a mistake; it must not select the whole document.
-        raise InvalidArgument("The heading path is empty.", hint="Name a heading, or omit it.")
-    if part and (edit.path or whole_document):
-        raise InvalidArgument(
-            f"{target!r} names a part of a document, but the whole document is needed.",
-            hint="Give only its URI.",
-        )
-    return replace(wanted, uri=to_uri(wanted.uri))
 
 
 def _stamp_files(files: tuple[Path, ...]) -> tuple[tuple[int, int, int] | None, ...]:

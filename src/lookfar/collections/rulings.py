@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lookfar.collections.file_collection import Files, to_uri
+from lookfar.collections.file_collection import Files
+from lookfar.collections.file_edits import to_uri
 from lookfar.collections.read_documents import contains
 from lookfar.index.recipe import secrets_from
 from lookfar.model import Ruling

@@ -3,8 +3,8 @@
 Presets split documents differently, so two clients with different presets cannot share an index.
 Each preset has a folder of its own, ``FOLDER-HASH.PRESET``, next to the one without a preset,
 ``FOLDER-HASH``; equal texts are embedded once, because an index reuses the vectors of its
-neighbours. An index that nobody has asked for some days is deleted while another is in use. It can
-be rebuilt from its source.
+neighbours. An index that has not been asked for some days is deleted while another is in use; it
+can be rebuilt from its source.
 """
 
 from __future__ import annotations

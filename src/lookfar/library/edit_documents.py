@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from lookfar.collections.file_collection import to_uri
+from lookfar.collections.file_edits import to_uri
 from lookfar.collections.read_documents import unknown_document
 from lookfar.errors import IndexBusy, IndexCorrupt, IndexHeld, InvalidArgument, IOFailed, NotFound
 from lookfar.library.members import USER_MEMORIES, Members

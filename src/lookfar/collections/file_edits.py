@@ -1,0 +1,96 @@
+"""Open the editor of a collection of files, with what it needs to know about them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lookfar.collections.variants import strip_preset
+from lookfar.errors import InvalidArgument
+from lookfar.model import Edit
+from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.target import parse_target
+from lookfar.sources.confine import Root
+
+if TYPE_CHECKING:
+    from lookfar.common.target import Target
+    from lookfar.config import EditSettings
+    from lookfar.edit.editor import Editor
+    from lookfar.ports import Store
+    from lookfar.sources.folder.policy import Policy
+
+_EDITS: Final = "edits"
+"""The folder of edit transactions beside the index; deleting the index does not remove it."""
+
+
+class FileEdits:
+    """The edit transactions of the files below one root, the same for every preset."""
+
+    def __init__(self, root: Root, store: Store) -> None:
+        self._root = root
+        self._store = store
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a crash interrupted an edit."""
+        return (self._place / "journal.json").exists()
+
+    @property
+    def _place(self) -> Path:
+        return strip_preset(self._store.folder) / _EDITS
+
+    def open_editor(
+        self, policy: Policy, settings: EditSettings, collection: str, unsure: str
+    ) -> Editor:
+        """Return the editor of these files; ``unsure`` says why links may be unknown."""
+        from lookfar.edit.editor import Editor
+
+        return Editor(
+            self._root,
+            policy,
+            self._place,
+            resolve=partial(_resolve_target, self._root),
+            collection=collection,
+            single_h1=settings.single_h1,
+            templates=settings.templates,
+            backlinks=self._list_backlinks,
+            unsure=unsure,
+        )
+
+    def _list_backlinks(self, uri: str) -> Iterator[tuple[str, str, str]]:
+        """Yield the links to a document: source, kind, and target as written."""
+        if self._store.exists:
+            with self._store.snapshot() as snapshot:
+                for edge in snapshot.links_to(uri):
+                    yield edge.source, edge.kind, edge.written
+
+
+def to_uri(path: str) -> str:
+    """Return a relative path as people type it as a URI."""
+    uri = path.replace(os.sep, "/").rstrip("/")
+    while uri.startswith("./"):
+        uri = uri[2:].lstrip("/")
+    return uri
+
+
+def _resolve_target(root: Root, edit: Edit) -> Target:
+    target, whole_document = edit.target, edit.op in ("create", "fix")
+    if target.startswith(SCHEME):
+        _, wanted = parse_address(target)
+    else:
+        is_uri = bool(edit.path) or whole_document or root.contains(target)
+        wanted = parse_target(target, is_uri, root.contains)
+    part = wanted.heading or wanted.lines or wanted.chars
+    if isinstance(edit.path, str) and not edit.path.strip():
+        # An empty path is a mistake; it must not select the whole document.
+        raise InvalidArgument("The heading path is empty.", hint="Name a heading, or omit it.")
+    if part and (edit.path or whole_document):
+        raise InvalidArgument(
+            f"{target!r} names a part of a document, but the whole document is needed.",
+            hint="Give only its URI.",
+        )
+    return replace(wanted, uri=to_uri(wanted.uri))
