@@ -71,7 +71,7 @@ def test_each_level_is_above_the_one_before(machine: Machine) -> None:
     assert machine.load("msrl").search.top_k == 11
     machine.write(machine.root / "lookfar.toml", "[search]\ntop_k = 12\n")
     assert machine.load("msrl").search.top_k == 12
-    variable = {"MSRL_RETRIEVAL_DEFAULT_TOP_K": "13"}
+    variable: dict[str, Any] = {"MSRL_RETRIEVAL_DEFAULT_TOP_K": "13"}
     assert machine.load("msrl", **variable).search.top_k == 13
     assert machine.load("msrl", **variable, LOOKFAR_SEARCH_TOP_K="14").search.top_k == 14
     assert machine.load("msrl", {"search.top_k": 15}, **variable).search.top_k == 15
@@ -212,7 +212,7 @@ def test_a_link_out_of_the_folder_is_not_followed(machine: Machine, link: str) -
 
 
 def test_a_model_of_the_user_wins_over_a_key(machine: Machine) -> None:
-    key = {"OPENAI_API_KEY": "sk-1"}
+    key: dict[str, Any] = {"OPENAI_API_KEY": "sk-1"}
     assert machine.load("document-db", **key).embed.model == "text-embedding-3-small"
     for explicit in ({"embed.provider": "hash"}, {"embed.provider": "static"}):
         embed = machine.load("document-db", explicit, **key).embed

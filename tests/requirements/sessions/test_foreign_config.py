@@ -54,8 +54,10 @@ def msrl(
             "faiss": {"maxCachedShards": 8},
         },
     )
-    variables = {"MSRL_VAULT_ROOT": str(vault), "MSRL_TURBO": "1"}
-    with serving(request.param, "--toolset", "msrl", home=base / "home", **variables) as client:
+    with serving(
+        request.param, "--toolset", "msrl", home=base / "home",
+        MSRL_VAULT_ROOT=str(vault), MSRL_TURBO="1",
+    ) as client:  # fmt: skip
         yield client, vault
 
 

@@ -115,7 +115,7 @@ def test_two_sessions_share_an_index(project: Path, home: Path) -> None:
 def test_other_sizes_rebuild_the_index(project: Path, home: Path) -> None:
     text = "".join(f"The badger digs tunnel {n} in the long meadow. " for n in range(80))
     write(project, {"docs/long.md": f"# Long\n\n{text}\n"})
-    counts = []
+    counts: list[int] = []
     for size in ("500", "100"):
         with serving(
             "stdio", project, *SERVED, home=home,
@@ -127,7 +127,10 @@ def test_other_sizes_rebuild_the_index(project: Path, home: Path) -> None:
             def count(client: Any = client) -> int:
                 return find(client, "tunnel meadow").count("docs/long.md")
 
-            wait_for(lambda least=least: count() >= least)
+            def has_enough(least: int = least) -> bool:
+                return count() >= least
+
+            wait_for(has_enough)
             counts.append(count())
 
 
