@@ -8,7 +8,12 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# Machines are busy and differ, so no example is judged by the time it takes.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 # A script that starts the suite in the background ignores SIGINT, and so would every process that a
 # test starts and interrupts.
@@ -25,7 +30,7 @@ SLOW = (
     "test_style.py", "faults/", "serve/conformance/", "serve/web/test_web_page.py",
     "serve/toolsets/test_search_mcp.py", "serve/toolsets/test_anvil.py",
     "serve/daemon/", "index/test_stateful.py", "index/test_storms.py", "index/test_processes.py",
-    "store/test_disk.py", "store/test_damage.py", "store/contract/",
+    "store/test_disk.py", "store/test_damage.py", "store/contract/", "requirements/sessions/",
 )  # fmt: skip
 """The slowest modules. They start first, so that no core is idle while the last one runs."""
 
