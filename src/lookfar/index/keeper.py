@@ -204,7 +204,7 @@ class Keeper:
     def _begin(self) -> None:
         """Start the watcher, and have everything compared, because earlier changes are unknown.
 
-        With the strategy git, only if the head has moved since.
+        With the strategy git, everything is compared only if HEAD has moved since the last pass.
         """
         self._watcher.start(self._wake)
         self._reconcile_at = time.monotonic() + (self._reconcile_seconds or float("inf"))

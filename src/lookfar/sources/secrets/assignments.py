@@ -158,7 +158,9 @@ def find_assignments(text: str, start: int = 0, end: int | None = None) -> Itera
 
 
 def _hinted(text: str) -> Iterator[Assigned]:
-    """Yield assignments of lines with a long word that has a digit, and a hint before it."""
+    """Yield the assignments that may hold a secret: a word such as ``token``, then a long word with a
+    digit, on one line.
+    """
     # One byte per character, so that offsets agree.
     classes = text.encode("ascii", "replace").translate(_DIGITS)
     at = classes.find(b"0")

@@ -36,7 +36,7 @@ _MOST_CHECKED = 20_000
 def refuse_miscount(connection: Connection) -> None:
     """Raise if the serving generation is missing, or its document count is not the recorded one.
 
-    Works in both databases.
+    Works on SQLite and on PostgreSQL.
     """
     number = generations.active(connection)
     listed = generations.list_generations(connection)

@@ -73,7 +73,7 @@ def verify(
     on_step: OnStep | None = None,
     journal: Path | None = None,
 ) -> list[Damage]:
-    """Return all damage in an epoch; an empty list if it is sound."""
+    """Return all damage in the files of one index (an epoch); an empty list if there is none."""
     report = on_step or (lambda _: None)
     report("catalogue")
     try:
