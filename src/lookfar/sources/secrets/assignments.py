@@ -158,9 +158,7 @@ def find_assignments(text: str, start: int = 0, end: int | None = None) -> Itera
 
 
 def _hinted(text: str) -> Iterator[Assigned]:
-    """Yield the assignments that may hold a secret: a word such as ``token``, then a long word with a
-    digit, on one line.
-    """
+    """Yield lines that may hold a secret: a word like ``token``, then a long one with a digit."""
     # One byte per character, so that offsets agree.
     classes = text.encode("ascii", "replace").translate(_DIGITS)
     at = classes.find(b"0")
