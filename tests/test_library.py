@@ -92,12 +92,14 @@ def test_many_changes_are_named_and_not_waited_for(library: Library, root: Path)
 
 
 def test_a_folder_too_large_to_compare_says_so(
-    library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library.index()
     monkeypatch.setattr(freshness, "MOST_CHECKED", 1)
-    (root / "late.md").write_text("okapi\n")
-    answer = library.search("okapi", mode="keyword")
+    settings = {**HASH, "index.max_auto_files": 1}
+    with Library.open(root, index_dir=tmp_path / "index", settings=settings) as library:
+        library.index()
+        (root / "late.md").write_text("okapi\n")
+        answer = library.search("okapi", mode="keyword")
     assert [note.reason for note in answer.incomplete] == ["unchecked"]
     assert answer.hits == ()
 
