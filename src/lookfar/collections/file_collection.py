@@ -303,7 +303,7 @@ class Files(Collection):
         most = self.settings.index.max_auto_files
         with self.store.snapshot() as snapshot:
             # The recorded number: counting takes a millisecond for 15,000 documents.
-            if snapshot.manifest().get("documents", 0) > max(most, freshness.MOST_CHECKED):
+            if snapshot.manifest().get("documents", 0) > freshness.most_checked(most):
                 return [self.following.unchecked_note()]
             if next(self._searches) % self.settings.index.check_every_searches:
                 return [freshness.NOT_THIS_TIME]

@@ -28,6 +28,14 @@ MOST_CHECKED = 5_000
 _LONGEST_WAIT = 60.0
 
 
+def most_checked(most: int) -> int:
+    """Return how many documents a query compares with the disk at most.
+
+    Who lets a query index ``most`` files, more than usual, also wants them compared.
+    """
+    return max(MOST_CHECKED, most if most > FEW_FILES else 0)
+
+
 def patience(seconds: float, most: int) -> float:
     """Return how long a query may wait that may wait for ``most`` files; usually ``seconds``."""
     return min(max(_LONGEST_WAIT, seconds), seconds * max(1.0, most / FEW_FILES))

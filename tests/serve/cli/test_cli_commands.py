@@ -41,7 +41,8 @@ def ways(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Comma
             yield from ways(command, way)
 
 
-EVERY = dict(ways(cli))
+EVERY = {way: command for way, command in ways(cli) if not command.hidden}
+"""All commands but the aliases for users of other systems."""
 LEAVES = {way: command for way, command in EVERY.items() if not isinstance(command, click.Group)}
 
 

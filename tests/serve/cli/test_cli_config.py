@@ -79,7 +79,7 @@ def test_show_can_be_limited_to_sections_and_changed_settings(user_file: Path) -
     keys = [setting["key"] for setting in ask_json("show", "chunk", "--changed")["settings"]]
     assert "chunk.max_tokens" in keys
     assert all(key.startswith("chunk.") for key in keys)
-    assert "chunk.merge_small" not in keys
+    assert "chunk.merge_upwards" not in keys
     lines = run("show", "search.top_k").stdout.splitlines()
     assert lines == [f"search.top_k  5  user  {user_file}"]
 

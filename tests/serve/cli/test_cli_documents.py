@@ -24,7 +24,7 @@ STATUS_KEYS = [
     "held", "documents", "sections", "chunks", "links", "model", "dimensions", "current",
     "disk_bytes", "damage", "failures", "stale", "stale_count", "watcher",
     "vectors",
-    "receipts",
+    "receipts", "totalFiles", "totalChunks",
 ]  # fmt: skip
 
 

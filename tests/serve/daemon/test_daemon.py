@@ -363,7 +363,7 @@ def test_a_handler_that_outlives_its_client_is_ended(monkeypatch: pytest.MonkeyP
 
 AS_BUILD = (
     "import sys, os; from lookfar.serve.daemon import process as daemon; own = sys.argv.pop(); "
-    "daemon.build = lambda: own; os._exit(daemon.main())"
+    "daemon.endpoint.build = lambda: own; os._exit(daemon.main())"
 )
 
 

@@ -115,7 +115,13 @@ class Agent:
         return result
 
     def raw(self, tool: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
-        return self.run(lambda: self.client.call_tool(tool, dict(arguments)))
+        """Call a tool; an error of the protocol is returned like one of the tool."""
+        try:
+            return self.run(lambda: self.client.call_tool(tool, dict(arguments)))
+        except MCPError as error:
+            text = json.dumps({"message": error.error.message, "data": error.error.data})
+            block = types.TextContent(type="text", text=text)
+            return types.CallToolResult(content=[block], is_error=True)
 
     def refused(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
         """The error of a call that did not."""

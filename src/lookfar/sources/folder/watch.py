@@ -296,7 +296,8 @@ class FolderWatcher:
         if uri == _GIT or uri.startswith(f"{_GIT}/"):
             if uri == _GIT or (_is_ref(uri) and not name.endswith(".lock")):
                 self._add(git=True)
-        elif uri == PROJECT_FILE or uri in FOREIGN_FILES:
+        elif uri == PROJECT_FILE or uri in FOREIGN_FILES or uri in _FOREIGN_FOLDERS:
+            # A new folder may have got its file before it was watched.
             self._everything()
         elif name in IGNORE_FILES:
             if self._admits(parent):

@@ -153,7 +153,13 @@ class PostgresStore(StoredGenerations):
                         developer=f"advisory lock held: {self.name}",
                     )
                 time.sleep(_POLL)
-            yield ServerConnection(raw, str(self.folder))
+            try:
+                yield ServerConnection(raw, str(self.folder))
+            finally:
+                # The server notices the end of a connection late, and the next writer may be quick.
+                with suppress(psycopg.Error):
+                    raw.rollback()
+                    raw.execute("SELECT pg_advisory_unlock_all()")
 
     def _find_serving(self, connection: ServerConnection) -> Serving | None:
         serving = registry.find_serving(connection, self.name)
