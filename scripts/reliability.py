@@ -477,8 +477,10 @@ def _figure_row(line: dict[str, Any]) -> str:
 
 
 def renewed(text: str, runs: Iterable[Run]) -> str:
-    """The page with the rows of these modules as they are now, and a note that they are newer than
-    the others; rows that are not there yet come last in their table."""
+    """Return the page with the rows of these modules as they are now, and a note about that.
+
+    A module that is good now is no longer named as at fault. New rows come last in their table.
+    """
     runs = list(runs)
     owner = {test: harness for harness in HARNESSES for test in harness.tests}
     before, _, rest = text.partition(BEGIN)
@@ -487,6 +489,9 @@ def renewed(text: str, runs: Iterable[Run]) -> str:
     promises = _with_rows(promises, [_promise_row(owner[run.test], run) for run in runs], 1)
     told = _together(line for run in runs for line in run.lines)
     figures = _with_rows(f"| figure |{figures}", [_figure_row(line) for line in told], 0)
+    for run in runs:
+        if run.good:
+            promises = promises.replace(f"AT FAULT: {run.test}\n", "")
     promises = re.sub(r" Rows of \d+ modules are from later runs\.", "", promises)
     since = f" Rows of {len(runs)} modules are from later runs."
     promises = promises.replace(" cores.", f" cores.{since}", 1)

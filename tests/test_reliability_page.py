@@ -206,3 +206,15 @@ def test_rows_of_single_modules_are_renewed() -> None:
     assert "| z | 8 |" in later
     assert "Rows of 2 modules are from later runs." in later
     assert module.figures_with_failures(later) == []
+
+
+def test_a_module_that_is_good_again_is_not_at_fault() -> None:
+    module = script()
+    first, other = listed()[:2]
+    page = made([module.Run(first, 1.0, 5, 1, [line("x")]), module.Run(other, 1.0, 5, 1)])
+    page = page.replace("\n\n| promise", f"\nAT FAULT: {first}\nAT FAULT: {other}\n\n| promise", 1)
+    later = module.renewed(
+        page, [module.Run(first, 1.0, 6, 0, [line("x")]), module.Run(other, 1.0, 5, 1)]
+    )
+    assert f"AT FAULT: {first}" not in later
+    assert f"AT FAULT: {other}" in later
