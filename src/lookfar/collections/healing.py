@@ -130,7 +130,7 @@ class Healing:
         return "has been rebuilt"
 
     def _read_again(self, dropped: list[str], on_progress: OnProgress | None) -> str:
-        """Index the documents that a repair had to leave out, and say so for the user."""
+        """Index the documents that a repair skipped, and say so for the user."""
         if self._collection.held is not None:
             return f"; {len(dropped):,} documents are missing until it is indexed again"
         self._collection.index(only=dropped, on_progress=on_progress, wait_seconds=PATIENCE)
