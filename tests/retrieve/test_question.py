@@ -12,7 +12,10 @@ from lookfar.retrieve.ranking import QuestionKind
     ("text", "words", "phrases"),
     [
         ('"drain node" quickly', "drain node quickly", ("drain node",)),
-        ("what is an “immutable map”?", "what is an immutable map?", ("immutable map",)),
+        ("an “immutable map”", "an immutable map", ("immutable map",)),
+        ("what is an “immutable map”?", "what is an “immutable map”?", ()),
+        ('how to use "with open" here', 'how to use "with open" here', ()),
+        ('the meaning of "drain" in a node', 'the meaning of "drain" in a node', ()),
         ('"one two" "three"', "one two three", ("one two", "three")),
         ('print("hello world")', 'print("hello world")', ()),
         ('a "lonely quote', 'a "lonely quote', ()),
@@ -37,6 +40,8 @@ def test_quoted_phrases(text: str, words: str, phrases: tuple[str, ...]) -> None
         ("x NOT NULL", "x NOT NULL", ()),
         ("NOT gates", "NOT gates", ()),
         ("why not windows", "why not windows", ()),
+        ("how do NOT gates work", "how do NOT gates work", ()),
+        ("do NOT remove this", "do NOT remove this", ()),
         ('-"nothing else"', '-"nothing else"', ()),
     ],
 )

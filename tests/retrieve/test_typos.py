@@ -63,3 +63,15 @@ def test_ties_go_to_the_most_frequent_then_alphabetical() -> None:
         find_nearest("deploymetns", make_vocabulary(("deployments", 1), ("deployment", 99)))
         == "deployments"
     )
+
+
+def test_a_correction_is_a_word_that_a_document_still_has() -> None:
+    known = {"kubernetes": 1, "kubernetis": 9}
+    vocabulary = lambda prefix: [(w, n) for w, n in known.items() if w.startswith(prefix)]  # noqa: E731
+    assert find_nearest("kubernetas", vocabulary) == "kubernetis"
+    assert find_nearest("kubernetas", vocabulary, lambda word: word == "kubernetes") == "kubernetes"
+    assert find_nearest("kubernetas", vocabulary, lambda _: False) == ""
+
+
+def test_a_real_word_is_no_misspelling_of_another() -> None:
+    assert find_nearest("collision", lambda _: [("concision", 3)]) == ""

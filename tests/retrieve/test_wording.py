@@ -291,7 +291,7 @@ def test_unknown_word_is_replaced_by_nearest_known_one(opened: Open) -> None:
     answer = library.search("kuberentes", mode="keyword")
     assert uris(answer) == ["k.md"]
     assert notes(answer) == {
-        "corrected": "no document contains kuberentes; searched instead: kubernetes"
+        "corrected": "no document contains kuberentes; also searched: kubernetes"
     }
     assert uris(library.search("zebars savannah", mode="keyword")) == ["z.md"]
     assert search_uris(library, "xylophone") == []

@@ -163,7 +163,11 @@ def _correct_typos(
         if term in plan.names or not count_allowed_typos(term):
             continue
         best = find_nearest(
-            term, lambda prefix: [w for s in snapshots for w in s.vocabulary(prefix)]
+            term,
+            lambda prefix: [w for s in snapshots for w in s.vocabulary(prefix)],
+            lambda known: any(
+                s.page_search([known], {"page": 1.0}, 1, Filters()) for s in snapshots
+            ),
         )
         if best:
             corrections[term] = (best,)
@@ -177,7 +181,7 @@ def _note_replacements(
     return [
         Incomplete(
             "corrected",
-            f"no document contains {_find_word(term, text)}; searched instead: "
+            f"no document contains {_find_word(term, text)}; also searched: "
             + ", ".join(_spell_out(replacement, snapshots) for replacement in replacements),
         )
         for term, replacements in instead.items()

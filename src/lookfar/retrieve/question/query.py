@@ -5,7 +5,9 @@
 - ``-word`` at the end of a few words: exclude it, unless some text in the corpus writes ``-word``,
   as an option of a command. Elsewhere a dash is plain text.
 
-Long questions and error messages were probably pasted, and have no syntax.
+A sentence has no syntax: there quotes mark a name or a message, which lifts passages that contain
+it, and capital NOT is a word. Long questions and error messages were probably pasted, and have none
+either.
 """
 
 from __future__ import annotations
@@ -36,6 +38,12 @@ _ASKING = frozenset(
     "how what why when where which who whose can could does do did is are should would will"
     " was were has have may must".split()
 )
+_SENTENCE_WORDS = frozenset(
+    "a an the of to in on for from with by at as it its this that these those and or but if i we"
+    " you my our your they their there be been".split()
+)
+_SENTENCE_LEAST = 2
+"""A sentence has at least so many of these words; a list of words seldom has one."""
 _FEW = 8
 """Words outside of quotes; a question with more was pasted and has no syntax."""
 _SHORT = 3
@@ -77,7 +85,7 @@ def parse_question(text: str) -> Question:
         return " "
 
     outside = _QUOTED.sub(" ", text)
-    if len(outside.split()) > _FEW or _ERROR.search(outside):
+    if len(outside.split()) > _FEW or _is_sentence(outside) or _ERROR.search(outside):
         return Question(text, (), (), (), classify_question(text))
     bare = _QUOTED.sub(take_phrase, text)
     bare = _NOT.sub(take_exclusion, bare)
@@ -90,6 +98,19 @@ def parse_question(text: str) -> Question:
         return Question(text, (), (), (), classify_question(text))
     kind: QuestionKind = "phrase" if bare in phrases else classify_question(bare)
     return Question(bare, tuple(phrases), tuple(without), tuple(dashed), kind)
+
+
+def is_error(text: str) -> bool:
+    """Return whether a text looks like an error message."""
+    return _ERROR.search(text) is not None
+
+
+def _is_sentence(text: str) -> bool:
+    """Return whether a text reads like a sentence, as opposed to a list of words."""
+    words = text.lower().split()
+    if text.rstrip().endswith(("?", "？", ".")) or not _ASKING.isdisjoint(words):
+        return True
+    return sum(word in _SENTENCE_WORDS for word in words) >= _SENTENCE_LEAST
 
 
 def classify_question(text: str) -> QuestionKind:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 _SHORTEST = 4
-_LONG = 8
-"""Length from which a word may have two typos."""
+_LONG = 10
+"""Length from which a word may have two typos: ``collision`` is not ``concision``."""
 
 Vocabulary = Callable[[str], Iterable[tuple[str, int]]]
 """Returns the known terms with a prefix, each with its number of documents."""
@@ -19,16 +19,19 @@ def count_allowed_typos(term: str) -> int:
     return 2 if len(term) >= _LONG else 1
 
 
-def find_nearest(term: str, vocabulary: Vocabulary) -> str:
+def find_nearest(
+    term: str, vocabulary: Vocabulary, occurs: Callable[[str], bool] = lambda _: True
+) -> str:
     """Return the known term nearest to an unknown one, or an empty string.
 
     Only terms that begin with one of its first two letters are compared, for speed. Of equally near
-    terms, the most frequent is returned.
+    terms, the most frequent is returned. The vocabulary may contain terms of deleted documents;
+    ``occurs`` tells whether a document still has one.
     """
     most = count_allowed_typos(term)
     if not most:
         return ""
-    best: tuple[int, int, str] | None = None
+    near: list[tuple[int, int, str]] = []
     letters = frozenset(term)
     for prefix in dict.fromkeys(term[:2]):
         for known, count in vocabulary(prefix):
@@ -37,12 +40,10 @@ def find_nearest(term: str, vocabulary: Vocabulary) -> str:
             # A typo changes at most two letters of the set, so this is a quick first check.
             if len(letters.symmetric_difference(known)) > 2 * most:
                 continue
-            limit = most if best is None else best[0]
-            apart = edit_distance(term, known, limit)
-            if apart <= limit:
-                candidate = (apart, -count, known)
-                best = candidate if best is None else min(best, candidate)
-    return best[2] if best else ""
+            apart = edit_distance(term, known, most)
+            if apart <= most:
+                near.append((apart, -count, known))
+    return next((known for _, _, known in sorted(near) if occurs(known)), "")
 
 
 def edit_distance(left: str, right: str, most: int) -> int:
