@@ -1,7 +1,7 @@
 """One long document or many commits do not fill an answer.
 
-Seen to fail with a factor of 1 (all ten hits from one page), and without the limit for commits (nine
-of ten).
+Seen to fail with a factor of 1 (all ten hits from one page), and without the limit for commits
+(nine of ten).
 """
 
 from __future__ import annotations

@@ -245,6 +245,10 @@ class SearchSettings:
     per_document: int = setting(
         3, "Maximum hits from one document; 0 means no limit.", low=0, high=1000
     )
+    crowding: float = setting(
+        1.0, "Factor for each further passage of a document already shown; 1 means none.",
+        low=0, high=1,
+    )  # fmt: skip
     merge_gap: int = setting(
         200,
         "Merge hits of a document at most this many characters apart; -1 means never.",

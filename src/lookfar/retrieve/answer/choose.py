@@ -7,8 +7,14 @@ from functools import partial
 
 from lookfar.config import SearchSettings
 from lookfar.model import Incomplete
-from lookfar.retrieve.answer.diversify import Passage, make_passages
+from lookfar.retrieve.answer.diversify import (
+    Passage,
+    make_passages,
+    spread_commits,
+    spread_documents,
+)
 from lookfar.retrieve.answer.duplicates import fold_equal, fold_near, fold_same_words
+from lookfar.retrieve.question.intent import wants_commits
 from lookfar.retrieve.ranking import Ranking, Source
 
 
@@ -25,6 +31,10 @@ def choose_passages(
         merge_gap=settings.merge_gap,
         max_chars=settings.max_excerpt_chars,
     )
+    if settings.crowding < 1:
+        passages = spread_documents(passages, settings.crowding)
+    if not wants_commits(ranking.plan):
+        passages = spread_commits(passages)
     if settings.min_confidence:
         passages = drop_weak(passages, settings.min_confidence)
     if settings.dedup_exact:

@@ -1,4 +1,5 @@
-"""Merge neighbouring chunks into passages, and limit the passages per document.
+"""Merge neighbouring chunks into passages, and keep one document or many commits from crowding out
+the others.
 
 Chunks next to each other that answer about equally well become one passage. What a passage spans
 does not depend on ``top_k``, and it is never so long that its best part would be cut off.
@@ -6,7 +7,7 @@ does not depend on ``top_k``, and it is never so long that its best part would b
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -18,6 +19,8 @@ from lookfar.retrieve.ranking import Ranking
 _POOL = 200
 _POOL_PER_DOCUMENT = 8
 _AS_GOOD = 0.75
+_TEN = 10
+_MOST_COMMITS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,34 @@ def make_passages(
         passages = _merge_neighbours(ranking, group, merge_gap, max_chars)
         merged += passages[: _passage_limit(ranking, group, per_document)]
     return sorted(merged, key=attrgetter("rank_key"))
+
+
+def spread_documents(passages: Sequence[Passage], factor: float) -> list[Passage]:
+    """Lower each further passage of a document by another ``factor``, and sort them again."""
+    seen: Counter[tuple[int, str]] = Counter()
+    spread: list[Passage] = []
+    for passage in passages:
+        document = (passage.source, passage.place.uri)
+        if before := seen[document]:
+            score = passage.score * factor**before
+            passage = passage.with_score("crowding", score, f"passage {before + 1} of its document")
+        seen[document] += 1
+        spread.append(passage)
+    return sorted(spread, key=lambda passage: -passage.score)
+
+
+def spread_commits(passages: Sequence[Passage]) -> list[Passage]:
+    """Move commits back so that each ten passages have at most three, as long as others follow."""
+    others = [passage for passage in passages if passage.place.lane != "commits"]
+    commits = [passage for passage in passages if passage.place.lane == "commits"]
+    spread: list[Passage] = []
+    while others and commits:
+        shown = sum(
+            passage.place.lane == "commits" for passage in spread[len(spread) // _TEN * _TEN :]
+        )
+        first = commits[0].score > others[0].score and shown < _MOST_COMMITS
+        spread.append((commits if first else others).pop(0))
+    return [*spread, *others, *commits]
 
 
 def _passage_limit(ranking: Ranking, group: Sequence[int], per_document: int) -> int | None:

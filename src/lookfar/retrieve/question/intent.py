@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from lookfar.store.keywords.analyser import terms_of
+
+if TYPE_CHECKING:
+    from lookfar.retrieve.ranking import Plan
 
 Intent = Literal["function", "class", "error", "database", "api", "auth", "test", "config"]
 
@@ -42,6 +45,11 @@ INTENTS: Final[Mapping[Intent, frozenset[str]]] = {
 def asks_for_history(text: str) -> bool:
     """Return whether a question asks what happened, as opposed to how things are."""
     return _HISTORY.search(text) is not None
+
+
+def wants_commits(plan: Plan) -> bool:
+    """Return whether commits are asked for, by a filter or by the question itself."""
+    return "commits" in plan.filters.lanes or asks_for_history(plan.text)
 
 
 def detect_intents(terms: Collection[str]) -> tuple[Intent, ...]:
