@@ -52,6 +52,8 @@ class Plan:
     """Terms of the corpus whose meaning is close to the question."""
     focus: bool = False
     """Whether each hit reports which of its sentences answer best."""
+    title: Plan | None = None
+    """The title of a long question, which is asked beside the whole."""
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -174,7 +174,14 @@ def _candidates_from(
 
 
 def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") -> Ranking:
-    """Score the candidates of all sources together."""
+    """Score the candidates of all sources together; for a long question, also by its title."""
+    whole = _rank_question(sources, settings, also)
+    titles = [source._replace(plan=source.plan.title) for source in sources if source.plan.title]
+    return fuse.fuse_with_title(whole, _rank_question(titles, settings, also)) if titles else whole
+
+
+def _rank_question(sources: Sequence[Source], settings: SearchSettings, also: str) -> Ranking:
+    """Score the candidates for one question."""
     ranking = collect_candidates(sources, settings, also)
     for stage in make_stages(settings, sources):
         ranking = stage(ranking)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
 from lookfar.ports import Embedder
+from lookfar.retrieve.question.long_question import find_title
 from lookfar.retrieve.question.query import Question, parse_question
 from lookfar.retrieve.ranking import Plan
 from lookfar.store.keywords.analyser import names_in, terms_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_LONGEST_QUERY = 10_000
+_LONGEST_QUERY = 50_000
 _MOST_RESULTS = 1_000
 _MOST_TERMS = 256
 
@@ -66,16 +67,7 @@ def make_plan(
             "Vector search needs an embedding model, and none is configured.",
             hint="Use mode keyword, or set embed.provider to static.",
         )
-    if hypothesis and mode == "keyword":
-        raise InvalidArgument(
-            "A hypothesis is compared by meaning, and mode keyword compares words only.",
-            hint="Use mode hybrid or vector, or leave the hypothesis empty.",
-        )
-    if hypothesis and embedder is None:
-        raise ModelUnavailable(
-            "A hypothesis needs an embedding model, and none is configured.",
-            hint="Search without a hypothesis, or set embed.provider to static.",
-        )
+    _check_hypothesis(hypothesis, mode, embedder)
     # A text that only the model reads has no syntax.
     question = (
         parse_question(text) if text != hypothesis else Question(text, (), (), (), "question")
@@ -100,6 +92,7 @@ def make_plan(
         dashed=question.dashed,
         hypothesis=bool(hypothesis),
         embedder=embedder,
+        title=None if hypothesis else _plan_title(text, mode, top_k, filters, embedder),
     )
 
 
@@ -121,6 +114,29 @@ def make_vector_plan(text: str, filters: Filters, embedder: Embedder) -> Plan:
         vector=embedder.embed([text])[0],
         vector_trust=1.0,
     )
+
+
+def _check_hypothesis(hypothesis: str, mode: Mode, embedder: Embedder | None) -> None:
+    if hypothesis and mode == "keyword":
+        raise InvalidArgument(
+            "A hypothesis is compared by meaning, and mode keyword compares words only.",
+            hint="Use mode hybrid or vector, or leave the hypothesis empty.",
+        )
+    if hypothesis and embedder is None:
+        raise ModelUnavailable(
+            "A hypothesis needs an embedding model, and none is configured.",
+            hint="Search without a hypothesis, or set embed.provider to static.",
+        )
+
+
+def _plan_title(
+    text: str, mode: Mode, top_k: int, filters: Filters, embedder: Embedder | None
+) -> Plan | None:
+    """Return a plan for the title of a long question; None for other questions."""
+    title = find_title(text)
+    if not title:
+        return None
+    return make_plan(title, mode=mode, top_k=top_k, filters=filters, embedder=embedder)
 
 
 def make_line_plan(pattern: str, filters: Filters) -> Plan:
