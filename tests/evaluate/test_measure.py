@@ -196,7 +196,7 @@ def test_questions_about_another_folder_are_refused(library: Library) -> None:
     [
         (judged("apples", "fruit.md:9-2", place="q.jsonl, line 4"), "q.jsonl, line 4: Lines 9-2"),
         (judged("apples", "twice.md#Same"), "the question 'apples': 2 sections"),
-        (judged("x" * 20_000, "fruit.md", id="long"), "the question 'long': "),
+        (judged("x" * 50_001, "fruit.md", id="long"), "the question 'long': "),
         (judged("apples", "lookfar://farm"), "the question 'apples': "),
     ],
 )

@@ -20,7 +20,13 @@ from lookfar.ports import Digest, Maker, MakeTerms, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue.erasing import has_traces, stored_documents
 from lookfar.store.ground import files
-from lookfar.store.ground.database import CATALOGUE, connect, corrupt_error, typed_errors
+from lookfar.store.ground.database import (
+    CATALOGUE,
+    connect,
+    corrupt_error,
+    read_beginning,
+    typed_errors,
+)
 from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import refuse_damage
 from lookfar.store.health.repair import repair
@@ -36,6 +42,9 @@ from lookfar.store.sqlite.write_session import EpochWriter
 from lookfar.store.vectors.vector_file import COARSE_ABOVE
 
 T = TypeVar("T")
+
+_WITHOUT_LOG = b"\1\1"
+"""Bytes 18 and 19 of a SQLite file that does not use a write-ahead log."""
 
 
 class CollectionStore(StoredGenerations):
@@ -336,8 +345,16 @@ class CollectionStore(StoredGenerations):
                     self._files.publish(epoch.folder, about)
 
 
+def _finish_first_commit(path: Path) -> None:
+    """Switch a catalogue to its log, if a crash came between its first commit and that."""
+    if read_beginning(path, 20)[18:] == _WITHOUT_LOG:
+        with typed_errors(path), closing(connect(path, write=True)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+
+
 def _repair_epoch(folder: Path, maker: Maker, only_copy: bool) -> list[str] | None:
     try:
+        _finish_first_commit(folder / CATALOGUE)
         dropped = repair(folder, maker) if (folder / CATALOGUE).is_file() else None
         if dropped is None:
             return None
