@@ -347,7 +347,7 @@ class CollectionStore(StoredGenerations):
 
 def _finish_first_commit(path: Path) -> None:
     """Switch a catalogue to its log, if a crash came between its first commit and that."""
-    if read_beginning(path, 20)[18:] == _WITHOUT_LOG:
+    if path.is_file() and read_beginning(path, 20)[18:] == _WITHOUT_LOG:
         with typed_errors(path), closing(connect(path, write=True)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
 
