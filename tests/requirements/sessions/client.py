@@ -236,11 +236,16 @@ def serving(
         client.initialize()
         yield client
     finally:
-        process.kill()
-        process.wait(DEADLINE)
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
+        end(process)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End a server that may have ended by itself, and close its streams."""
+    process.kill()
+    process.wait(DEADLINE)
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
 
 
 def _read_address(process: subprocess.Popen[str], notes: Notes) -> str:

@@ -15,6 +15,7 @@ from requirements.sessions.client import (
     TRANSPORTS,
     Client,
     StdioClient,
+    end,
     launch,
     serving,
 )
@@ -164,11 +165,7 @@ def _daemon_session(folder: Path, home: Path, *options: str) -> Iterator[Client]
         process.stdin.close()
         process.wait(DEADLINE)
     finally:
-        process.kill()
-        process.wait(DEADLINE)
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
+        end(process)
 
 
 def test_watching_is_a_matter_of_one_session(tmp_path: Path) -> None:

@@ -103,17 +103,8 @@ def make_vector_plan(text: str, filters: Filters, embedder: Embedder) -> Plan:
     """
     _check_types(text, "vector", 1, filters)
     _check_characters(text, "The text")
-    return Plan(
-        text=text,
-        mode="vector",
-        top_k=1,
-        filters=filters,
-        terms=(),
-        names={},
-        # All distances to a text without known words are 1, like those to a zero vector.
-        vector=embedder.embed([text])[0],
-        vector_trust=1.0,
-    )
+    # All distances to a text without known words are 1, like those to a zero vector.
+    return _plan_without_terms(text, "vector", filters, embedder.embed([text])[0])
 
 
 def _check_hypothesis(hypothesis: str, mode: Mode, embedder: Embedder | None) -> None:
@@ -142,16 +133,15 @@ def _plan_title(
 def make_line_plan(pattern: str, filters: Filters) -> Plan:
     """Return a plan for line search, which does not parse the pattern."""
     _check_types(pattern, "keyword", 1, filters)
-    return Plan(
-        text=pattern,
-        mode="keyword",
-        top_k=1,
-        filters=filters,
-        terms=(),
-        names={},
-        vector=None,
-        vector_trust=0.0,
-    )
+    return _plan_without_terms(pattern, "keyword", filters, None)
+
+
+def _plan_without_terms(
+    text: str, mode: Mode, filters: Filters, vector: NDArray[np.float32] | None
+) -> Plan:
+    """Return a plan for a text that is not split into words; its caller limits the results."""
+    trust = 0.0 if vector is None else 1.0
+    return Plan(text, mode, 1, filters, (), {}, vector, trust)
 
 
 def add_words(plan: Plan, words: Sequence[str]) -> Plan:
