@@ -18,9 +18,9 @@ from lookfar.sources.folder.policy import HIDDEN, Policy, Verdict
 from lookfar.sources.folder.walk import walk
 
 FOLDERS = [
-    *("node_modules", "jspm_packages", "bower_components", "vendor", ".venv", "venv", ".git"),
-    *(".hg", ".svn", "dist", "build", "out", "target", "__pycache__", ".next", ".nuxt"),
-    *(".angular", ".idea", ".vscode", "coverage", ".nyc_output", ".pytest_cache", ".ssh"),
+    *("node_modules", "jspm_packages", "bower_components", ".venv", ".git", ".hg", ".svn"),
+    *("__pycache__", ".next", ".nuxt", ".angular", ".idea", ".vscode", ".nyc_output"),
+    *(".pytest_cache", ".ssh"),
     *(".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".lookfar", ".msrl", ".anvil", ".env"),
 ]
 
@@ -113,13 +113,14 @@ def test_ordinary_names_are_admitted(uri: str) -> None:
 
 
 def test_the_root_itself_is_never_judged(tmp_path: Path) -> None:
-    root = tmp_path / "node_modules" / ".git" / "build"
-    (root / "build").mkdir(parents=True)
+    root = tmp_path / ".git" / "node_modules"
+    (root / "node_modules").mkdir(parents=True)
     (root / "a.md").write_text("x")
-    (root / "build" / "b.md").write_text("x")
+    (root / "node_modules" / "b.md").write_text("x")
     result = walk(Root.open(root), Policy())
     assert [file.uri for file in result.files] == ["a.md"]
-    assert [(entry.uri, entry.detail) for entry in result.skipped] == [("build", "build/")]
+    skipped = [(entry.uri, entry.detail) for entry in result.skipped]
+    assert skipped == [("node_modules", "node_modules/")]
 
 
 def test_order_of_rules() -> None:

@@ -29,6 +29,7 @@ from lookfar.index.recipe import (
 )
 from lookfar.model import IndexReport
 from lookfar.ports import Embedder, Known, Store, Writer
+from lookfar.sources.folder.build_output import presume_output
 from lookfar.sources.git.history import (
     compute_stamp,
     find_present,
@@ -242,7 +243,7 @@ class HistoryBuild:
     def _is_hidden(self, path: str) -> bool:
         """Whether the diff of a path must not be indexed."""
         if path not in self._hidden:
-            verdict = self._policy.verdict(path)
+            verdict = self._policy.verdict(path, evidence=presume_output)
             refused = verdict is not None and verdict.reason in ("denied", "excluded")
             # Where a file's content decides, a diff shows too little of it to decide.
             self._hidden[path] = refused or self._policy.secrets.rule_for(path) is not None

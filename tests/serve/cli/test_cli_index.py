@@ -132,6 +132,7 @@ def test_a_file_instead_of_a_folder(handbook: Path, run: Run) -> None:
 
 def test_skipped_files_are_reported(handbook: Path, run: Run) -> None:
     (handbook / "target").mkdir()
+    (handbook / "Cargo.toml").write_text("[package]\n")
     (handbook / "target" / "index.md").write_text("# Target\n")
     (handbook / ".env").write_text("PASSWORD=x\n")
     result = run("index", handbook)

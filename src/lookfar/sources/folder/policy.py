@@ -1,10 +1,11 @@
-"""Decide by name alone which paths may be indexed.
+"""Decide by name, and by evidence of build output, which paths may be indexed.
 
 The rules, in order: denied, excluded, ignored, binary (by extension), not_included. Secrets
 (:mod:`lookfar.sources.secrets.screen`), dependencies and build output are denied whatever the
 settings say. Size and content need the disk, so the walk and the reader check those. Only the
-part of a path *below* the root counts: ``/home/me/build`` can be indexed, ``build/`` inside it
-cannot.
+part of a path *below* the root counts: ``/home/me/node_modules`` can be indexed, ``node_modules/``
+inside it cannot. A folder called ``build`` is skipped only where there is evidence that it is build
+output (:mod:`lookfar.sources.folder.build_output`), which the caller looks up.
 
 Names are compared case-fold_name, in NFC and without invisible characters on every system, because
 an index may be copied to another one, and ``.ENV`` contains secrets on Linux, too.
@@ -16,18 +17,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lookfar.errors import InvalidConfig
+from lookfar.sources.folder.build_output import Evidence, output_name
 from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.globs import GlobSet, split_anchor
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, fold_name
 
 GENERATED_FOLDERS: Final = frozenset(
     (
-        *("node_modules", "jspm_packages", "bower_components", "vendor", ".venv", "venv"),
-        *("dist", "build", "out", "target", "__pycache__", ".next", ".nuxt", ".angular"),
-        *(".idea", ".vscode", "coverage", ".nyc_output", ".pytest_cache"),
+        *("node_modules", "jspm_packages", "bower_components", ".venv", "__pycache__"),
+        *(".next", ".nuxt", ".angular", ".idea", ".vscode", ".nyc_output", ".pytest_cache"),
     )
 )
-"""Dependencies, build output, editor settings, test caches; ``sources.generated`` admits them."""
+"""Dependencies, caches and editor settings by their name; ``sources.generated`` admits them."""
 
 DENIED_FOLDERS: Final = GENERATED_FOLDERS.union((".lookfar", ".msrl", ".anvil"))
 """Generated folders and index folders."""
@@ -87,7 +88,7 @@ class Verdict:
 def denied_by(name: str, is_dir: bool, *, generated: bool = False) -> str | None:
     """Return the rule of the deny list that matches one path component, or None.
 
-    With ``generated``, folders of dependencies and build output are allowed.
+    With ``generated``, folders of dependencies and caches are allowed.
     """
     # Windows drops trailing dots and spaces, so `.git ` opens `.git` there.
     key = fold_name(name).rstrip(". ")
@@ -142,11 +143,21 @@ class Policy:
             object.__setattr__(self, name, GlobSet(globs) if globs else None)
 
     def judge(
-        self, uri: str, name: str, is_dir: bool, ignores: Ignores | None = None
+        self,
+        uri: str,
+        name: str,
+        is_dir: bool,
+        ignores: Ignores | None = None,
+        evidence: Evidence | None = None,
     ) -> Verdict | None:
-        """Judge one entry of an admitted folder; ``name`` is the last part of ``uri``."""
+        """Judge one entry of an admitted folder; ``name`` is the last part of ``uri``.
+
+        Without ``evidence``, no folder counts as build output.
+        """
         own = bool(self.own) and uri == self.own
         rule = f"{name}/" if own else denied_by(name, is_dir, generated=self.generated)
+        if rule is None and is_dir and evidence is not None and not self.generated:
+            rule = self._find_output(uri, name, evidence)
         secret = self.secrets.rule_for(uri, is_dir) if rule is None else None
         if secret is not None and not secret.by_content:
             rule = secret.name
@@ -172,15 +183,25 @@ class Policy:
             return Verdict("not_included", "include")
         return None
 
+    def _find_output(self, uri: str, name: str, evidence: Evidence) -> str | None:
+        """Return the rule that skips a folder of build output, with the evidence."""
+        key = output_name(name)
+        reason = evidence(uri) if key else ""
+        return f"{key}/ {reason}" if reason else None
+
     def find_include(self, uri: str) -> str | None:
         """Return the glob of ``include`` that a file matches, if there are any."""
         return self._include.match(uri) if self._include is not None else None
 
-    def verdict(self, uri: str, is_dir: bool = False) -> Verdict | None:
+    def verdict(
+        self, uri: str, is_dir: bool = False, evidence: Evidence | None = None
+    ) -> Verdict | None:
         """Judge a path and every folder above it, without ignore files."""
         parts = uri.split("/")
-        for depth in range(1, len(parts)):
-            verdict = self.judge("/".join(parts[:depth]), parts[depth - 1], True)
+        for depth in range(1, len(parts) + 1):
+            here = "/".join(parts[:depth])
+            folder = is_dir or depth < len(parts)
+            verdict = self.judge(here, parts[depth - 1], folder, None, evidence)
             if verdict is not None:
                 return verdict
-        return self.judge(uri, parts[-1], is_dir)
+        return None

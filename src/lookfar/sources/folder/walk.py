@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
@@ -35,6 +36,12 @@ from lookfar.sources.confine import (
     path_problem,
 )
 from lookfar.sources.fingerprints import SETTLING_NS, is_settled, make_fingerprint
+from lookfar.sources.folder.build_output import (
+    find_evidence,
+    find_mark,
+    gather_evidence,
+    output_name,
+)
 from lookfar.sources.folder.ignore import IGNORE_FILES, MAX_BYTES, IgnoreFile, Ignores
 from lookfar.sources.folder.outer_ignore import load_outer_ignores
 from lookfar.sources.folder.policy import Policy, Verdict
@@ -66,6 +73,8 @@ class _Folder:
     skipped: list[Skipped] = field(default_factory=list)
     """Entries skipped by their name or type, whatever their content."""
     counts: dict[str, int] = field(default_factory=dict)
+    marks: dict[str, str] = field(default_factory=dict)
+    """For each folder that may be build output: which file inside it says so, or empty."""
 
     def skip(self, uri: str, reason: str, detail: str = "") -> None:
         self.counts[reason] = self.counts.get(reason, 0) + 1
@@ -183,7 +192,8 @@ def load_folder_rules(
     if folder:
         if folder.count("/") >= policy.max_depth:
             return None, Verdict("too_deep", f"limit {policy.max_depth}")
-        verdict = policy.judge(folder, folder.rpartition("/")[2], True, outer)
+        name = folder.rpartition("/")[2]
+        verdict = policy.judge(folder, name, True, outer, partial(find_evidence, root))
         if verdict is not None:
             return None, verdict
     if not policy.respect_ignore_files or not names:
@@ -289,7 +299,14 @@ class _Walker:
             return None
         if not stat.S_ISDIR(info.st_mode) or not self._same_ignores(uri, folder):
             return None
-        return folder
+        return folder if self._same_marks(uri, folder) else None
+
+    def _same_marks(self, uri: str, folder: _Folder) -> bool:
+        """Whether the files inside subfolders that say "build output" are those of last time."""
+        prefix = f"{uri}/" if uri else ""
+        return all(
+            find_mark(self.top, prefix + name) == mark for name, mark in folder.marks.items()
+        )
 
     def _same_ignores(self, uri: str, folder: _Folder) -> bool:
         prefix = f"{uri}/" if uri else ""
@@ -352,6 +369,7 @@ class _Walker:
         prefix = f"{uri}/" if uri else ""
         judge = self.policy.judge
         ignores = folder.ignores
+        evidence = gather_evidence(handle, [entry.name for entry in entries])
         for entry in entries:
             name = entry.name
             path = prefix + name
@@ -362,7 +380,9 @@ class _Walker:
                 continue
             try:
                 is_dir = entry.is_dir(follow_symlinks=False)
-                verdict = judge(path, name, is_dir, ignores)
+                if is_dir and output_name(name):
+                    folder.marks[name] = find_mark(handle, name)
+                verdict = judge(path, name, is_dir, ignores, evidence)
                 if verdict is not None:
                     folder.skip(path, verdict.reason, verdict.rule)
                 elif is_dir:

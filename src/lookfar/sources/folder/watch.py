@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from threading import Lock, RLock
 from typing import Any, Final, Protocol
 
@@ -21,6 +22,14 @@ from lookfar.config import FOREIGN_FILES, PROJECT_FILE
 from lookfar.errors import LookfarError, OutsideRoot
 from lookfar.ports import Batch
 from lookfar.sources.confine import Root, components
+from lookfar.sources.folder.build_output import (
+    find_evidence,
+    is_build_file,
+    is_mark_rule,
+    is_output_mark,
+    list_outputs,
+    output_name,
+)
 from lookfar.sources.folder.ignore import IGNORE_FILES, Ignores
 from lookfar.sources.folder.mounts import is_remote
 from lookfar.sources.folder.outer_ignore import load_outer_ignores
@@ -302,10 +311,26 @@ class FolderWatcher:
         elif name in IGNORE_FILES:
             if self._admits(parent):
                 self._everything()
+        elif self._moves_output(parent, name):
+            self._everything()
         elif self._admitted(uri, parent, name, is_dir):
             if is_dir:
                 self._forget_rules(uri)
             self._add(f"{uri}/" if is_dir else uri)
+
+    def _moves_output(self, parent: str, name: str) -> bool:
+        """Whether a build file came or went that changes which folders are build output."""
+        folders: list[str] = []
+        if is_output_mark(name) and output_name(parent.rpartition("/")[2]):
+            folders.append(parent)
+        if is_build_file(name) and self._admits(parent):
+            folders += list_outputs(self._root, parent)
+        for folder in folders:
+            with self._ruling:
+                before = self._rules.pop(folder, None)
+                if before is None or self._rules_in(folder)[1] != before[1]:
+                    return True
+        return False
 
     def _forget_rules(self, folder: str) -> None:
         """Forget cached rules: it may be another folder with the same name."""
@@ -342,7 +367,14 @@ class FolderWatcher:
             return False
         if uri == _GIT or uri.startswith(f"{_GIT}/"):
             return uri == _GIT or _is_ref(uri)
-        return uri in _FOREIGN_FOLDERS or self._admits(uri)
+        if uri in _FOREIGN_FOLDERS:
+            return True
+        verdict = self._rules_in(uri)[1]
+        # A folder that a file in it marks as build output is watched, because the file may go.
+        if verdict is None:
+            return True
+        parent, _, name = uri.rpartition("/")
+        return is_mark_rule(verdict.rule) and bool(output_name(name)) and self._admits(parent)
 
     def _uri(self, path: str) -> str:
         """Return the URI of a path; empty for the root itself."""
@@ -358,7 +390,8 @@ class FolderWatcher:
     def _admitted(self, uri: str, parent: str, name: str, is_dir: bool) -> bool:
         if not self._admits(parent):
             return False
-        return self._policy.judge(uri, name, is_dir, self._rules_in(parent)[0]) is None
+        evidence = partial(find_evidence, self._root)
+        return self._policy.judge(uri, name, is_dir, self._rules_in(parent)[0], evidence) is None
 
     def _admits(self, folder: str) -> bool:
         return self._rules_in(folder)[1] is None

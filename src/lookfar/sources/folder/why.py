@@ -2,19 +2,21 @@
 
 Applies the rules of the walk in their order, from the root down to the path. Links are not
 followed, and nothing inside a skipped folder is read. A path that does not exist is judged by
-its name alone, and so are its parents.
+its name and the build files beside its parents.
 """
 
 from __future__ import annotations
 
 import stat
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from lookfar.errors import LookfarError
 from lookfar.model import Ruling
 from lookfar.sources.confine import Refused, Root, close_folder, components, lstat_in
 from lookfar.sources.fingerprints import NOT_TEXT, is_binary
+from lookfar.sources.folder.build_output import find_evidence
 from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy, Verdict
 from lookfar.sources.folder.walk import load_rules
@@ -65,7 +67,8 @@ def why(
             verdict = Verdict("too_deep", f"limit {policy.max_depth}")
         if verdict is None:
             is_dir = not last or stat.S_ISDIR(kind or 0)
-            verdict = policy.judge(here, parts[depth], is_dir, ignores)
+            evidence = partial(find_evidence, root)
+            verdict = policy.judge(here, parts[depth], is_dir, ignores, evidence)
         if verdict is not None:
             return _refused(uri, here, verdict)
         if kind is not None and stat.S_ISLNK(kind):
