@@ -23,8 +23,8 @@ from tempfile import TemporaryDirectory
 
 from lookfar import Library
 from lookfar.text.parse.languages import Language, detect_language
-from lookfar.text.parse.source_code import parse_tree
 from lookfar.text.parse.summary import summarise
+from lookfar.text.parse.syntax_tree import parse_tree
 
 _MOST_BYTES = 200_000
 _DENIED = frozenset(("node_modules", "vendor", "dist", "build", "target", "out", ".git"))

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from lookfar.common.lines import Lines
 from lookfar.model import Comment, Document
 from lookfar.text.normalise import ByteOffsets
-from lookfar.text.parse.grammars import RULES, load_parser
+from lookfar.text.parse.grammars import RULES
+from lookfar.text.parse.grammars.rules import load_parser
 from lookfar.text.parse.languages import Language, find_language
-from lookfar.text.parse.source_code import parse_tree
+from lookfar.text.parse.syntax_tree import parse_tree
 
 if TYPE_CHECKING:
     from tree_sitter import Query, Tree

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from lookfar import model
 from lookfar.text.normalise import ByteOffsets
 from lookfar.text.parse.comments import compile_query, find_comments
-from lookfar.text.parse.grammars import node_text, one_line
+from lookfar.text.parse.grammars.rules import node_text, one_line
 from lookfar.text.parse.languages import find_language
-from lookfar.text.parse.source_code import parse, parse_tree
+from lookfar.text.parse.source_code import parse
+from lookfar.text.parse.syntax_tree import parse_tree
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree

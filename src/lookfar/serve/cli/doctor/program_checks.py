@@ -71,7 +71,7 @@ def _is_installed(name: str) -> bool:
 
 def _list_grammars() -> tuple[list[str], Callable[[str], object]]:
     """Return the names of all grammars and the function that loads one."""
-    from lookfar.text.parse.grammars import load_parser
+    from lookfar.text.parse.grammars.rules import load_parser
     from lookfar.text.parse.languages import LANGUAGES
 
     return sorted({language.grammar for language in LANGUAGES if language.grammar}), load_parser

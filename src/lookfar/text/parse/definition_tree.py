@@ -1,0 +1,249 @@
+"""Find the definitions of a syntax tree, with the comments and decorators above each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from lookfar.common.lines import Lines
+from lookfar.model import Section, Symbol, SymbolKind
+from lookfar.text.normalise import ByteOffsets
+from lookfar.text.parse.describe import CONTAINERS, Describer, find_parameters
+from lookfar.text.parse.grammars import RULES
+from lookfar.text.parse.grammars.rules import Definition, Rules, node_text, nth, one_line
+from lookfar.text.parse.languages import Language
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Tree
+
+_DEEPEST = 6
+"""Maximum level of sections, as in prose."""
+_LONG_FUNCTION = 40
+"""Definitions inside functions of at least this many lines get sections."""
+_DEEPEST_WALK = 48
+_TRAILING = re.compile(rb"[ \t;,)]*(?:(?://|#|--)[^\n]*)?\n")
+_DOC_ATTRIBUTES = re.compile(
+    r"@(?:doc|spec|impl|typedoc|deprecated|since|tag|type|typep|opaque|callback)\b"
+)
+
+
+@dataclass(slots=True)
+class _Lead:
+    """Comments and attributes that belong to the definition after them."""
+
+    start: int = -1
+    end: int = -1
+    comments: list[Node] = field(default_factory=list)
+    attributes: list[Node] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The current section of a walk, and its depth."""
+
+    section: int = -1
+    kind: SymbolKind | None = None
+    name: str = ""
+    path: tuple[str, ...] = ()
+    level: int = 0
+    start: int = 0
+    end: int = 0
+
+
+class Definitions:
+    """Walks the definitions of one tree."""
+
+    def __init__(self, text: str, lines: Lines, language: Language) -> None:
+        self._text = text
+        self._data = text.encode("utf-8")
+        self._lines = lines
+        self._language = language.language
+        self._rules: Rules = RULES[language.language]
+        self._char = ByteOffsets(text).char
+        self._describer = Describer(language.language, self._data)
+        self._lead = _Lead()
+        self._floor = 0
+        """Where the last definition ended, in bytes."""
+        self._row = -1
+        """The line on which the last node that is not a comment ended."""
+        self._last: tuple[str, int, int] = ("", -2, -1)
+        """Name, parent and position of the last section, for clauses that join it."""
+        self._definitions: list[tuple[int, int, int, _Place, str, Symbol]] = []
+        self.sections: list[Section] = []
+        self.symbols: list[Symbol] = []
+
+    def read(self, tree: Tree) -> None:
+        root = tree.root_node
+        self._walk(root, _Place(end=len(self._data)), 0)
+        char, lines = self._char, self._lines
+        first = char(self._definitions[0][0]) if self._definitions else len(self._text)
+        shift = 0
+        if self._text[:first].strip():
+            self.sections.append(Section(0, -1, 0, "", (), lines.span(0, first), 0))
+            shift = 1
+        for number, (start, end, body, place, title, symbol) in enumerate(self._definitions):
+            ordinal = number + shift
+            parent = place.section + shift if place.section >= 0 else -1
+            span = lines.span(char(start), char(end))
+            path = (*place.path, title)
+            self.sections.append(
+                Section(ordinal, parent, place.level + 1, title, path, span, char(body))
+            )
+            self.symbols.append(
+                Symbol(
+                    ordinal, symbol.kind, symbol.name, symbol.signature, symbol.docstring,
+                    symbol.decorators, symbol.tags, symbol.visibility, symbol.parent,
+                    symbol.parent_kind, symbol.parameters, symbol.returns, symbol.generics,
+                )
+            )  # fmt: skip
+
+    def _walk(self, around: Node, place: _Place, depth: int) -> None:
+        rules = self._rules
+        comments, attributes, groups = rules.comments, rules.attributes, rules.groups
+        definitions, finders, wrappers = rules.definitions, rules.finders, rules.wrappers
+        for node in around.named_children:
+            kind = node.type
+            if kind in comments:
+                self._note(node, comment=True)
+                continue
+            if kind in attributes and self._leads(node):
+                self._note(node, comment=False)
+                continue
+            if kind in definitions or kind in finders or kind in wrappers:
+                definition = self._find(node)
+                if definition is not None and self._admits(definition, place):
+                    self._define(node, definition, place, depth)
+                    self._after(node)
+                    continue
+            if kind in groups and depth < _DEEPEST_WALK:
+                self._walk(node, place, depth + 1)
+            self._after(node)
+
+    def _after(self, node: Node) -> None:
+        self._row = node.end_point[0]
+        if self._lead.start >= 0:
+            self._lead = _Lead()
+
+    def _leads(self, node: Node) -> bool:
+        """Whether an attribute belongs to the next definition; in Elixir only some do."""
+        if self._language != "elixir":
+            return True
+        return _DOC_ATTRIBUTES.match(node_text(node)[:16]) is not None
+
+    def _note(self, node: Node, *, comment: bool) -> None:
+        start, end = node.start_byte, node.end_byte
+        lead = self._lead
+        if lead.start >= 0 and self._apart(lead.end, start):
+            lead = self._lead = _Lead()
+        if comment and lead.start < 0 and node.start_point[0] == self._row:
+            return  # It is about the code before it on the same line.
+        if lead.start < 0:
+            lead.start = start
+        lead.end = end
+        (lead.comments if comment else lead.attributes).append(node)
+
+    def _apart(self, end: int, start: int) -> bool:
+        """Whether there is a blank line between two offsets."""
+        return self._data.count(b"\n", end, start) > 1
+
+    def _find(self, node: Node) -> Definition | None:
+        rules = self._rules
+        for _ in range(6):
+            field_name = rules.wrappers.get(node.type)
+            if field_name is None:
+                break
+            inner = node.child_by_field_name(field_name) if field_name else None
+            if inner is None:
+                inner = node.child_by_field_name("declaration") or node.child_by_field_name("value")
+            if inner is None and node.named_child_count:
+                inner = nth(node, node.named_child_count - 1)
+            if inner is None:
+                return None
+            node = inner
+        finder = rules.finders.get(node.type)
+        if finder is not None:
+            return finder(node)
+        kind = rules.definitions.get(node.type)
+        if kind is None:
+            return None
+        name = node_text(node.child_by_field_name("name"))
+        if not name:
+            name = "constructor" if "constructor" in node.type else ""
+            name = name or node.type.partition("_")[0]
+        body = node.child_by_field_name("body")
+        if body is None and rules.bodies:
+            body = next(
+                (child for child in node.named_children if child.type in rules.bodies), None
+            )
+        inside = body
+        if body is not None and body.type == "function_body" and body.named_child_count == 1:
+            inside = nth(body, 0)
+        return Definition(node, kind, one_line(name, 120), body, inside, find_parameters(node))
+
+    def _admits(self, definition: Definition, place: _Place) -> bool:
+        if not definition.name or place.level >= _DEEPEST:
+            return False
+        if definition.kind == "constant":
+            return place.kind in (None, "module")
+        return True
+
+    def _define(self, outer: Node, definition: Definition, place: _Place, depth: int) -> None:
+        data, lead = self._data, self._lead
+        start = outer.start_byte
+        comments: list[Node] = []
+        attributes: list[Node] = []
+        if lead.start >= 0 and not self._apart(lead.end, start):
+            start, comments, attributes = lead.start, lead.comments, lead.attributes
+        self._lead = _Lead()
+        line = data.rfind(b"\n", 0, start) + 1
+        if not data[line:start].strip():
+            start = line
+        start = max(start, self._floor, place.start)
+        # A directive ends with its line; the text after it is not a comment on it.
+        ended = data[outer.end_byte - 1 : outer.end_byte] == b"\n"
+        trailing = None if ended else _TRAILING.match(data, outer.end_byte)
+        end = min(trailing.end() if trailing else outer.end_byte, place.end)
+        head = (
+            definition.body.start_byte if definition.body is not None else definition.node.end_byte
+        )
+        title = f"{definition.owner}.{definition.name}" if definition.owner else definition.name
+        if end <= start:
+            return
+        if self._join_clause(definition, place, end):
+            return
+        symbol = self._describer.describe(
+            outer, definition, place.kind, place.name, comments, attributes
+        )
+        number = len(self._definitions)
+        body = data.find(b"\n", head, end) + 1 or end
+        self._definitions.append((start, end, body, place, title, symbol))
+        self._last = (definition.name, place.section, number)
+        if definition.inside is not None and self._is_open(definition):
+            here = _Place(
+                number, symbol.kind, definition.name, (*place.path, title), place.level + 1,
+                max(start, min(head, end)), end,
+            )  # fmt: skip
+            # The first member may be on the same line as the signature.
+            self._floor, self._row = here.start, definition.inside.start_point[0]
+            self._walk(definition.inside, here, depth + 1)
+        self._floor = end
+
+    def _is_open(self, definition: Definition) -> bool:
+        """Whether to search inside: in types, and in long functions."""
+        if definition.kind in CONTAINERS:
+            return True
+        node = definition.node
+        return node.end_point[0] - node.start_point[0] >= _LONG_FUNCTION
+
+    def _join_clause(self, definition: Definition, place: _Place, end: int) -> bool:
+        """Extend the last definition if this one is another clause of it; return whether it was."""
+        name, section, number = self._last
+        if not self._rules.joins or name != definition.name or section != place.section:
+            return False
+        if number != len(self._definitions) - 1 or definition.kind not in ("function", "macro"):
+            return False
+        start, _, body, before, title, symbol = self._definitions[number]
+        self._definitions[number] = (start, end, body, before, title, symbol)
+        self._floor = end
+        return True
