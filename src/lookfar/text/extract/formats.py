@@ -29,6 +29,11 @@ class ExtractedFormat(NamedTuple):
 
 EXTRACTORS: tuple[ExtractedFormat, ...] = (
     ExtractedFormat(
+        "PDF", (".pdf",), "pdf.extract_pdf", 1, "page=3",
+        "text in reading order, headings by size and outline, aligned tables, code, links",
+        "images, scans (named), forms, comments, repeated headers and footers, formulas",
+    ),
+    ExtractedFormat(
         "Jupyter notebook", (".ipynb",), "notebook.extract_notebook", 1, "cell=4",
         "Markdown cells, code with its language, text of outputs and errors",
         "images, widgets, long outputs after their first lines",
