@@ -118,7 +118,10 @@ def _make_version(
              link_name(uri, link.kind, link.target))
             for link in document.links
         ],
-        names=[(*name,) for name in list_names(uri, document.title, document.aliases)],
+        names=[
+            (*name,)
+            for name in list_names(uri, document.title, document.aliases, document.labels)
+        ],
         name_terms=name_terms,
         entries=entries,
         embedded={},

@@ -21,6 +21,7 @@ from lookfar.store.keywords.analyser import TERMS
 from lookfar.store.keywords.fields import FIELDS, PAGE_FIELDS
 from lookfar.text.chunk.definitions import VERSION as CODE_CHUNKING
 from lookfar.text.chunk.parts import Sizes
+from lookfar.text.parse.links import VERSION as LINKS
 
 CHUNKING = 2
 """Raise this whenever the same text and sizes would give other chunks."""
@@ -81,7 +82,7 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     cutting += " in characters" * sizes.by_length
     cutting += " without headings" * (not sizes.with_headings)
     recipe = f"format {FORMAT}; {cutting}; model {model}"
-    recipe += f"; terms {TERMS} in {fields}"
+    recipe += f"; terms {TERMS} in {fields}; links {LINKS}"
     # Other rules mask other characters, so texts stored under the old rules must go.
     recipe += f"; secrets {SECRETS} but {settings.sources.allow_secrets}"
     return sha256(recipe.encode()).hexdigest()[:32]

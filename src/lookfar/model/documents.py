@@ -10,7 +10,8 @@ Kind = Literal["docs", "code", "commits", "memory", "documents"]
 """What a document is."""
 Lane = Kind
 """The older name; it remains in JSON, in the database and in some attributes."""
-LinkKind = Literal["wikilink", "embed", "link", "image"]
+LinkKind = Literal["wikilink", "embed", "link", "image", "label", "document"]
+"""``label`` and ``document`` name a place of a documentation project, as Sphinx does."""
 SymbolKind = Literal[
     "function",
     "method",
@@ -138,6 +139,8 @@ class Document:
     """For source code: the definitions, in the order of their sections."""
     tags: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    """Names that other documents of the same project may link to, such as ``.. _name:``."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 

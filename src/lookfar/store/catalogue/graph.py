@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from math import log
 from operator import itemgetter
@@ -58,14 +59,13 @@ def links_from(
         (document, start, end),
     ).fetchall()
     targets = _find_candidates(connection, generation, {row[0] for row in rows})
+    origins = _make_locator(connection, generation)
     edges: list[Edge] = []
     for name, uri, title, kind, target, *rest in rows:
         candidates = targets.get(name)
-        best = (
-            candidates.resolve(link_names.parent_folder(uri), kind, target) if candidates else None
-        )
+        best = candidates.resolve(origins(uri), kind, target) if candidates else None
         if best is None:
-            if not link_names.is_attachment(kind, target):
+            if link_names.is_reported(kind, target):
                 edges.append(Edge(uri, title, "", "", kind, target, *rest))
         elif best.document != document:
             edges.append(Edge(uri, title, best.uri, best.title, kind, target, *rest))
@@ -75,6 +75,7 @@ def links_from(
 def links_to(connection: Connection, generation: int, document: int) -> list[Edge]:
     """Return the links of other live documents to this one, by URI and position."""
     names = connection.execute("SELECT DISTINCT name FROM names WHERE document = ?", (document,))
+    origins = _make_locator(connection, generation)
     edges: list[Edge] = []
     for (name,) in names.fetchall():
         rows = connection.execute(
@@ -87,7 +88,7 @@ def links_to(connection: Connection, generation: int, document: int) -> list[Edg
             continue
         candidates = _find_candidates(connection, generation, {name})[name]
         for _, uri, title, kind, target, *rest in rows:
-            best = candidates.resolve(link_names.parent_folder(uri), kind, target)
+            best = candidates.resolve(origins(uri), kind, target)
             if best is not None and best.document == document:
                 edges.append(Edge(uri, title, best.uri, best.title, kind, target, *rest))
     edges.sort(key=lambda edge: (edge.source, edge.start))
@@ -148,12 +149,11 @@ def leads(
             matching.update(name for (name,) in named)
         names = matching
     targets = _find_candidates(connection, generation, names)
+    origins = _make_locator(connection, generation)
     leading: list[Lead] = []
     for name, document, uri, kind, target, start in rows:
         candidates = targets.get(name)
-        best = (
-            candidates.resolve(link_names.parent_folder(uri), kind, target) if candidates else None
-        )
+        best = candidates.resolve(origins(uri), kind, target) if candidates else None
         if best is None or best.document == document:
             continue
         if among is None or best.document in among:
@@ -185,7 +185,11 @@ def resolve_links(
     resolved: dict[tuple[str, str, str], tuple[str, str]] = {}
     for link in unique:
         name, kind, written = link
-        best = candidates[name].resolve("", kind, written) if name in candidates else None
+        best = (
+            candidates[name].resolve(link_names.Origin(""), kind, written)
+            if name in candidates
+            else None
+        )
         if best is not None:
             resolved[link] = (best.uri, best.title)
     return resolved
@@ -197,6 +201,17 @@ def _find_candidates(
     """Return the live documents with each of these names, ready to resolve links."""
     targets_by_name = _find_targets(connection, generation, names)
     return {name: link_names.Candidates(targets) for name, targets in targets_by_name.items()}
+
+
+def _make_locator(connection: Connection, generation: int) -> Callable[[str], link_names.Origin]:
+    """Return a function that says where a live document is, and in which Sphinx project."""
+    projects = _find_targets(connection, generation, {link_names.PROJECT_FILE})
+    folders = [
+        link_names.parent_folder(target.uri)
+        for target in projects.get(link_names.PROJECT_FILE, ())
+        if target.path.whole.endswith(link_names.PROJECT_FILE)
+    ]
+    return cache(lambda uri: link_names.locate(uri, folders))
 
 
 def _find_targets(
@@ -322,11 +337,12 @@ def _pairs(
         "SELECT name, document, kind, target FROM links WHERE name != ''"
     ).fetchall()
     targets = _find_candidates(connection, generation, {row[0] for row in rows})
-    folders = [link_names.parent_folder(uri) for _, uri, _ in documents]
+    locator = _make_locator(connection, generation)
+    origins = [locator(uri) for _, uri, _ in documents]
     for name, document, kind, target in rows:
         source, candidates = place.get(document), targets.get(name)
         if source is not None and candidates is not None:
-            best = candidates.resolve(folders[source], kind, target)
+            best = candidates.resolve(origins[source], kind, target)
             if best is not None:
                 yield source, place[best.document]
 

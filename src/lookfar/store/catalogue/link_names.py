@@ -4,6 +4,9 @@ A path that is spelled out is not guessed: ``guide.md`` is that file or nothing.
 linked without its extensions, with that of its web rendering, or by the folder whose index it is.
 Names are compared without case and with composed accents. Ties go to the fewest folders, the same
 case, the shortest URI, and the first in order.
+
+Labels and documents of a documentation project are named exactly: a label that several documents
+define equally near leads nowhere. The project of a Sphinx page is the folder with its ``conf.py``.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from posixpath import normpath
 from typing import NamedTuple
 from unicodedata import normalize
 
-BY_PATH, BY_ALIAS, BY_TITLE = range(3)
+BY_PATH, BY_ALIAS, BY_TITLE, BY_LABEL = range(4)
 """Where a name of a document comes from."""
 
 _ROOT = "/"
@@ -38,6 +41,13 @@ Match = tuple[int, ...]
 """How well a document matches a link; lower is better."""
 
 
+PROJECT_FILE = "conf.py"
+"""The name of the file at the root of a Sphinx project."""
+_SPHINX = "sphinx"
+_FAMILIES = {"adoc": "asciidoc", "asciidoc": "asciidoc", "asc": "asciidoc", "org": "org"}
+"""Formats by extension, whose labels are apart; all others share those of Sphinx."""
+
+
 class Name(NamedTuple):
     """A name of a document, and where it comes from."""
 
@@ -54,7 +64,9 @@ def fold(text: str) -> str:
     return normalize("NFC", normalize("NFC", text).casefold())
 
 
-def list_names(uri: str, title: str, aliases: Iterable[str]) -> list[Name]:
+def list_names(
+    uri: str, title: str, aliases: Iterable[str], labels: Iterable[str] = ()
+) -> list[Name]:
     path = Path.parse(uri)
     names = {
         Name(_last(path.page)[:_LONGEST] or _ROOT, BY_PATH, ""): None,
@@ -66,11 +78,28 @@ def list_names(uri: str, title: str, aliases: Iterable[str]) -> list[Name]:
             name = _last(Path.parse(whole).stem)[:_LONGEST]
             if name:
                 names.setdefault(Name(name, way, whole[:_LONGEST]))
+    for label in labels:
+        name = _fold_label(label)
+        if name:
+            names.setdefault(Name(name, BY_LABEL, _qualify(uri, name)))
     return list(names)
+
+
+def _fold_label(label: str) -> str:
+    return fold(" ".join(label.removeprefix("#").split()))[:_LONGEST]
+
+
+def _qualify(uri: str, label: str) -> str:
+    """Return a label with the family of formats in which it is known."""
+    return f"{_FAMILIES.get(uri.rpartition('.')[2].lower(), _SPHINX)}#{label}"[:_LONGEST]
 
 
 def link_name(source: str, kind: str, target: str) -> str:
     """Return the name that a link looks for; empty if it cannot lead to a document here."""
+    if kind == "label":
+        return _fold_label(target)
+    if kind == "document":
+        return "" if _EXTERNAL.match(target) else _last(Path.parse(target.rstrip("/")).stem)
     link = _parse_link(parent_folder(source), kind, target)
     if link is None:
         return ""
@@ -78,7 +107,17 @@ def link_name(source: str, kind: str, target: str) -> str:
     return name[:_LONGEST]
 
 
-def is_attachment(kind: str, target: str) -> bool:
+def is_reported(kind: str, target: str) -> bool:
+    """Whether a link that leads nowhere is worth reporting.
+
+    An attachment is not indexed; ``#anchor`` may be generated; ``python:name`` is another project.
+    """
+    if kind == "label":
+        return ":" not in target and not target.startswith("#")
+    return not _is_attachment(kind, target)
+
+
+def _is_attachment(kind: str, target: str) -> bool:
     """Whether a link embeds a picture or another file that is not a page: ``![[chart.png]]``."""
     if kind == "embed":
         _, dot, ending = _last(target).rpartition(".")
@@ -122,6 +161,22 @@ class Target(NamedTuple):
     """How it has that name, with whole titles and aliases."""
 
 
+class Origin(NamedTuple):
+    """The document that contains a link, as far as it decides where the link leads."""
+
+    folder: str
+    labels: str = f"{_SPHINX}#"
+    """The family of its labels, as a prefix."""
+    project: str | None = None
+    """The root of its Sphinx project, if that is known."""
+
+
+def locate(uri: str, projects: Iterable[str] = ()) -> Origin:
+    """Return where a document is; ``projects`` are the folders with a ``conf.py``."""
+    around = [at for at in projects if not at or uri.startswith(f"{at}/")]
+    return Origin(parent_folder(uri), _qualify(uri, ""), max(around, key=len, default=None))
+
+
 class Candidates:
     """The documents that share one name; decides which of them a link leads to."""
 
@@ -129,8 +184,13 @@ class Candidates:
         self._targets = tuple(targets)
         self._matches: dict[tuple[str, str, str], list[tuple[Match, str, Target]]] = {}
 
-    def resolve(self, folder: str, kind: str, target: str) -> Target | None:
-        """Return the best match for a link written in ``folder``, or ``None``."""
+    def resolve(self, origin: Origin, kind: str, target: str) -> Target | None:
+        """Return the best match for a link, or ``None``."""
+        if kind == "label":
+            return self._find_label(origin, target)
+        if kind == "document":
+            return self._find_document(origin, target)
+        folder = origin.folder
         key = (folder if _is_relative(kind, target) else "", kind, target)
         matches = self._matches.get(key)
         if matches is None:
@@ -139,7 +199,34 @@ class Candidates:
             # Of two sites or languages below one root, prefer the one of the link.
             equal = [match for match in matches if match[0][:2] == matches[0][0][:2]]
             return max(equal, key=lambda match: _count_shared(folder, match[2].path.whole))[2]
+        if not matches and origin.project is not None and not {"/", "."}.intersection(target):
+            return self._find_label(origin, target)  # In MyST, [text](label) is a link as well.
         return matches[0][2] if matches else None
+
+    def _find_label(self, origin: Origin, target: str) -> Target | None:
+        """Return the only document of the project, or the nearest one, that defines a label."""
+        wanted = (origin.labels + _fold_label(target))[:_LONGEST]
+        defining = [
+            other for other in self._targets
+            if (BY_LABEL, wanted) in other.names and _is_inside(origin.project, other.uri)
+        ]  # fmt: skip
+        return _find_nearest(origin.folder, defining)
+
+    def _find_document(self, origin: Origin, target: str) -> Target | None:
+        """Return the document at a path that is relative, or begins at the root of its project."""
+        rooted = target.startswith("/")
+        base = (origin.project or "") if rooted else origin.folder
+        wanted = Path.parse(normpath(f"{base}/{target}").lstrip("/"))
+        anywhere = rooted and origin.project is None
+
+        def fits(have: Path) -> bool:
+            there, here = have.whole, wanted.whole
+            if not wanted.ending:  # The format is not written.
+                there, here = have.stem, wanted.stem
+            return there == here or (anywhere and there.endswith(f"/{here}"))
+
+        matching = [other for other in self._targets if fits(other.path)]
+        return _find_nearest(origin.folder, _prefer_sources(matching))
 
     def _match(self, folder: str, kind: str, target: str) -> list[tuple[Match, str, Target]]:
         link = _parse_link(folder, kind, target)
@@ -279,6 +366,29 @@ def _rank_form(have: Path, slash: bool) -> int:
     if have.page == have.stem:
         return 6 if slash else 2
     return 3 + _INDEXES.index(_last(have.stem))
+
+
+def _prefer_sources(targets: list[Target]) -> list[Target]:
+    """Return the targets in the first of the formats in which Sphinx looks for a document."""
+    for endings in (("rst",), ("md", "markdown"), ("txt",)):
+        sources = [target for target in targets if target.path.ending in endings]
+        if sources:
+            return sources
+    return targets
+
+
+def _is_inside(project: str | None, uri: str) -> bool:
+    return not project or uri.startswith(f"{project}/")
+
+
+def _find_nearest(folder: str, targets: Iterable[Target]) -> Target | None:
+    """Return the target that shares most folders with a link; ``None`` if several share as many."""
+    ranked = sorted(targets, key=lambda target: -_count_shared(folder, target.path.whole))
+    if len(ranked) > 1:
+        first, second = (_count_shared(folder, target.path.whole) for target in ranked[:2])
+        if first == second:
+            return None
+    return ranked[0] if ranked else None
 
 
 def _count_shared(folder: str, whole: str) -> int:

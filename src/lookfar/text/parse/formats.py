@@ -26,15 +26,19 @@ class Format(NamedTuple):
 
 FORMATS: tuple[Format, ...] = (
     Format("Markdown", "markdown", (".md", ".markdown", ".mdown", ".mkd", ".mdx"),
-           "headings, code, tables, HTML, links, wikilinks, tags, YAML and TOML front matter",
+           "headings, code, tables, HTML, links, wikilinks, tags, YAML and TOML front matter;"
+           " roles, labels and toctrees of MyST",
            "markdown.parse"),
     Format("Plain text", "text", (".txt", ".text"), "the text as one section",
            "plaintext.parse_text"),
-    Format("reStructuredText", "rst", (".rst",), "titles, literal blocks, code directives",
+    Format("reStructuredText", "rst", (".rst",),
+           "titles, literal blocks, code directives; roles, labels and toctrees of Sphinx",
            "plaintext.parse_rst"),
     Format("AsciiDoc", "asciidoc", (".adoc", ".asciidoc", ".asc"),
-           "titles, listing and literal blocks", "plaintext.parse_asciidoc"),
-    Format("Org", "org", (".org",), "headings, source and example blocks", "plaintext.parse_org"),
+           "titles, listing and literal blocks, cross references, anchors",
+           "plaintext.parse_asciidoc"),
+    Format("Org", "org", (".org",), "headings, source and example blocks, links, IDs",
+           "plaintext.parse_org"),
 )  # fmt: skip
 
 _PLAIN_PARSER = "source_code.parse"

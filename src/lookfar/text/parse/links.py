@@ -1,11 +1,14 @@
-"""Parse link destinations, tags and aliases in Markdown text and front matter."""
+"""Parse link destinations, tags and aliases; shared by the parsers of all text formats."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 from urllib.parse import unquote
+
+from lookfar.model import Block, Link
 
 # One letter before the colon is a Windows drive, not a scheme.
 _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
@@ -21,6 +24,45 @@ _NAMES_SOMETHING = re.compile(r"[^\d/_-]")
 _BEFORE_TAG = frozenset(" \n\t(\f\v\xa0\u3000")
 
 
+VERSION = 2
+"""Raise this whenever the same text would give other links or labels."""
+
+
+class FoundLinks(NamedTuple):
+    """The links of a document in the order of its text, and the labels that it defines."""
+
+    links: tuple[Link, ...]
+    labels: tuple[str, ...]
+
+
+def is_external(target: str) -> bool:
+    """Whether a target is a URL rather than a path or a name."""
+    return _EXTERNAL.match(target) is not None
+
+
+def outside_of(blocks: Iterable[Block]) -> Callable[[int], bool]:
+    """Return a function that says whether an offset is outside of all blocks."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for block in sorted(blocks, key=lambda block: block.start):
+        if ends and block.start < ends[-1]:
+            ends[-1] = max(ends[-1], block.end)
+        else:
+            starts.append(block.start)
+            ends.append(block.end)
+
+    def is_outside(offset: int) -> bool:
+        at = bisect_right(starts, offset) - 1
+        return at < 0 or offset >= ends[at]
+
+    return is_outside
+
+
+def sort_links(links: Iterable[Link]) -> tuple[Link, ...]:
+    """Sort links by their position."""
+    return tuple(sorted(links, key=lambda link: link.start))
+
+
 def split_wikilink(destination: str) -> tuple[str, str]:
     """Split ``Note#Heading`` into target and anchor; ``#Heading`` is in the same note."""
     # In a table the pipe of [[Note\\|Alias]] is escaped, and the backslash remains.
@@ -34,7 +76,7 @@ def split_destination(destination: str) -> tuple[str, str]:
     Relative paths are percent-decoded, because file names are not encoded; URLs stay as they are.
     """
     target, _, anchor = destination.partition("#")
-    if "%" in destination and not _EXTERNAL.match(destination):
+    if "%" in destination and not is_external(destination):
         return unquote(target), unquote(anchor)
     return target, anchor
 

@@ -1,6 +1,7 @@
 """Parse Markdown: headings, blocks, links, tags and front matter.
 
-Follows CommonMark with GitHub's tables, footnotes, strikethrough and task lists, and wikilinks.
+Follows CommonMark with GitHub's tables, footnotes, strikethrough and task lists, wikilinks, and the
+roles and labels of MyST.
 Headings inside a block quote, list item or footnote are not sections. Math is not parsed, since
 ``$5 [a](b) or 6$`` would lose its link. Links and tags inside code or HTML are ignored.
 
@@ -30,6 +31,7 @@ from lookfar.text.parse.links import (
     tags_in,
 )
 from lookfar.text.parse.outline import Heading, build_sections, find_title
+from lookfar.text.parse.sphinx_links import find_myst_links, is_myst
 
 _PARSER = pyromark.Markdown(
     options=Options.ENABLE_TABLES
@@ -68,6 +70,10 @@ def parse(uri: str, text: str) -> Document:
 
     place = _Placement(text, body, ByteOffsets(source))
     sections = build_sections(place.headings(scan.headings), text, Lines(text), body)
+    blocks, links = place.blocks(scan.blocks), place.links(scan.links)
+    labels: tuple[str, ...] = ()
+    if is_myst(source):
+        links, labels = find_myst_links(text, blocks, sections, links)
     return Document(
         uri=uri,
         text=text,
@@ -76,8 +82,9 @@ def parse(uri: str, text: str) -> Document:
         language="markdown",
         body=body,
         sections=sections,
-        blocks=place.blocks(scan.blocks),
-        links=place.links(scan.links),
+        blocks=blocks,
+        links=links,
+        labels=labels,
         tags=_tags(metadata, place.in_prose(scan.prose, spelled_tags)),
         aliases=_aliases(metadata),
         metadata=metadata,

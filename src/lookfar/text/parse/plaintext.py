@@ -1,7 +1,7 @@
 """Parse plain text, reStructuredText, AsciiDoc and Org with line rules.
 
-Finds headings and code blocks, but no inline markup, links or tags. A heading that only a full
-parser could find is missed: a wrong heading would cut a code sample in two.
+Finds headings, code blocks, links and labels, but no other inline markup and no tags. A heading
+that only a full parser could find is missed: a wrong heading would cut a code sample in two.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import NamedTuple
 
 from lookfar.common.lines import Lines
 from lookfar.model import Block, Document
+from lookfar.text.parse.links import FoundLinks
+from lookfar.text.parse.markup_links import find_asciidoc_links, find_org_links
 from lookfar.text.parse.outline import Heading, build_sections, find_title
+from lookfar.text.parse.sphinx_links import find_rst_links
 
 _DEEPEST = 6
 
@@ -38,26 +41,35 @@ class _Line(NamedTuple):
 
 def parse_text(uri: str, text: str) -> Document:
     """Parse plain text as one section without a title."""
-    return _document(uri, text, "text", (), ())
+    return _document(uri, text, "text", (), (), FoundLinks((), ()))
 
 
 def parse_rst(uri: str, text: str) -> Document:
     """Parse reStructuredText: titles by adornment, levels by order of first use."""
-    return _document(uri, text, "rst", *_rst(_lines(text)))
+    headings, blocks = _rst(_lines(text))
+    return _document(uri, text, "rst", headings, blocks, find_rst_links(text, blocks))
 
 
 def parse_asciidoc(uri: str, text: str) -> Document:
     """Parse AsciiDoc: ``=`` to ``======`` titles outside verbatim blocks."""
-    return _document(uri, text, "asciidoc", *_asciidoc(_lines(text)))
+    headings, blocks = _asciidoc(_lines(text))
+    found = find_asciidoc_links(uri, text, blocks, headings)
+    return _document(uri, text, "asciidoc", headings, blocks, found)
 
 
 def parse_org(uri: str, text: str) -> Document:
     """Parse Org: ``*`` headings outside ``#+begin_`` blocks."""
-    return _document(uri, text, "org", *_org(_lines(text)))
+    headings, blocks = _org(_lines(text))
+    return _document(uri, text, "org", headings, blocks, find_org_links(text, blocks))
 
 
 def _document(
-    uri: str, text: str, language: str, headings: Iterable[Heading], blocks: Iterable[Block]
+    uri: str,
+    text: str,
+    language: str,
+    headings: Iterable[Heading],
+    blocks: Iterable[Block],
+    found: FoundLinks,
 ) -> Document:
     sections = build_sections(tuple(headings), text, Lines(text))
     return Document(
@@ -69,6 +81,8 @@ def _document(
         body=0,
         sections=sections,
         blocks=tuple(blocks),
+        links=found.links,
+        labels=found.labels,
     )
 
 
