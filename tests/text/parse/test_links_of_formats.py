@@ -38,7 +38,8 @@ Title
 See :ref:`intro part`, :ref:`shown as <Other
 Label>`, :doc:`setup`, :doc:`the guide </guide/index>`, :std:ref:`x`, :any:`a/b` and
 `text <other.rst#part>`_, `site <https://example.org>`__, `alias <name_>`_.
-Not ``:ref:`literal` `` or ``a :ref:`literal` `` nor :class:`Flask`, :ref:`genindex` or :func:`~a.b`.
+Not ``:ref:`literal` `` or ``a :ref:`literal` `` nor
+:class:`Flask`, :ref:`genindex` or :func:`~a.b`.
 
 .. code-block:: rst
 
