@@ -61,8 +61,8 @@ def test_a_page_drawn_in_a_wild_order_is_ordered_by_place() -> None:
     rows = column(60, 700, *[f"Sentence {n:02} ends here." for n in range(20)], step=2.2)
     wild = [rows[n * 7 % 20] for n in range(20)]
     text = extract_pdf(make_pdf(wild)).text
-    found = [text.index(f"Sentence {n:02}") for n in range(20)]
-    assert found == sorted(found)
+    offsets = [text.index(f"Sentence {n:02}") for n in range(20)]
+    assert offsets == sorted(offsets)
 
 
 def test_hyphens_at_line_ends_are_joined_unless_they_belong_to_the_word() -> None:

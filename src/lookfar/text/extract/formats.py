@@ -34,6 +34,11 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "images, scans (named), forms, comments, repeated headers and footers, formulas",
     ),
     ExtractedFormat(
+        "HTML", (".html", ".htm", ".xhtml"), "html.extract_html", 1, "",
+        "main text, headings with their ids, lists, tables, code with its language, links",
+        "navigation, scripts, styles, hidden parts, images except for their description",
+    ),
+    ExtractedFormat(
         "Jupyter notebook", (".ipynb",), "notebook.extract_notebook", 1, "cell=4",
         "Markdown cells, code with its language, text of outputs and errors",
         "images, widgets, long outputs after their first lines",

@@ -18,6 +18,8 @@ _STARTS_BLOCK = re.compile(
     r"|[|: \t-]*-[|: \t-]*$)",
     re.MULTILINE,
 )
+# A title is shown without its markup: __init__ must not become init, nor List<T> become List.
+_IN_TITLE = re.compile(r"(?<![^\W_])_|_(?![^\W_])|\*(?=\S)|(?<=\S)\*|<(?=[A-Za-z/!?])|`")
 _INDENTATION = re.compile(r"^[ \t]+|[ \t]+$", re.MULTILINE)
 _BACKTICKS = re.compile(r"`{3,}")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$", re.MULTILINE)
@@ -72,11 +74,12 @@ class Writer:
         """Say where the blocks that follow come from."""
         self._pending.append(join_words(label))
 
-    def heading(self, level: int, text: str) -> None:
-        """Write a heading of level 1 to 6."""
-        title = join_words(text).rstrip("#").rstrip()
+    def heading(self, level: int, text: str, anchor: str = "") -> None:
+        """Write a heading of level 1 to 6, with its id unless that follows from the title."""
+        title = _IN_TITLE.sub(r"\\\g<0>", join_words(text).rstrip("#").rstrip())
         if title:
-            self._write(f"{'#' * max(1, min(level, 6))} {title}")
+            own = f" {{#{anchor}}}" if anchor and anchor.lower() != _slug(title) else ""
+            self._write(f"{'#' * max(1, min(level, 6))} {title}{own}")
 
     def paragraph(self, text: str) -> None:
         """Write text of the file as a paragraph; its line breaks stay, blank lines do not."""
@@ -154,6 +157,10 @@ class Writer:
     def _flush_places(self, start: int) -> None:
         self._places += [Place(start, label) for label in self._pending]
         self._pending.clear()
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^\w-]", "", title.lower().replace(" ", "-"))
 
 
 def _cell(value: str) -> str:
