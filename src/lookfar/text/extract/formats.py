@@ -34,6 +34,42 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "images, scans (named), forms, comments, repeated headers and footers, formulas",
     ),
     ExtractedFormat(
+        "Word", (".docx", ".docm", ".dotx"), "word.extract_docx", 1, "",
+        "headings by style, lists, tables, code styles, links, footnotes, text boxes",
+        "images, page numbers, headers and footers, comments, deleted text, bold and italics",
+    ),
+    ExtractedFormat(
+        "OpenDocument text", (".odt", ".ott"), "open_document.extract_odt", 1, "",
+        "headings, lists, tables, preformatted text, links, footnotes, text boxes",
+        "images, formulas, page numbers, headers and footers, comments, deleted text",
+    ),
+    ExtractedFormat(
+        "PowerPoint", (".pptx", ".pptm", ".ppsx"), "slides.extract_pptx", 1, "slide=2",
+        "titles, text, lists, tables, diagrams and speaker notes of every slide, links",
+        "images, charts, formulas, animations, comments, footers",
+    ),
+    ExtractedFormat(
+        "OpenDocument presentation", (".odp",), "open_document.extract_odp", 1, "slide=2",
+        "titles, text, lists, tables and speaker notes of every slide, links",
+        "images, charts, formulas, animations, comments",
+    ),
+    ExtractedFormat(
+        "Spreadsheet", (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "sheets.extract_sheets", 1,
+        "Budget!A1:F40",
+        "every sheet as tables with the header row repeated, values of formulas, dates",
+        "formulas themselves, charts, comments, number formats, columns after the 256th",
+    ),
+    ExtractedFormat(
+        "CSV", (".csv", ".tsv"), "sheets.extract_csv", 1, "A1:F40",
+        "all rows as tables with the header row repeated; the delimiter is detected",
+        "line breaks inside values, columns after the 256th",
+    ),
+    ExtractedFormat(
+        "EPUB", (".epub",), "epub.extract_epub", 1, "part=2",
+        "chapters in reading order, with all that is kept of HTML",
+        "images, styles, books with copy protection",
+    ),
+    ExtractedFormat(
         "HTML", (".html", ".htm", ".xhtml"), "html.extract_html", 1, "",
         "main text, headings with their ids, lists, tables, code with its language, links",
         "navigation, scripts, styles, hidden parts, images except for their description",

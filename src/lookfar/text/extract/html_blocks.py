@@ -166,6 +166,9 @@ class BlockWriter:
         tag = node.tag or ""
         if tag == "br":
             return "\n"
+        if tag == "math":
+            source = node.css_first("annotation") or node
+            return _SPACE.sub(" ", source.text(deep=True))
         if tag == "img":
             return f" {node.attributes.get('alt') or ''} "
         if depth > self._deepest:
@@ -233,6 +236,8 @@ def _is_of_page(node: LexborNode) -> bool:
 
 
 def _has_blocks(node: LexborNode) -> bool:
+    if node.tag == "math":
+        return False
     for child in node.iter():
         if child.tag not in _INLINE and child.tag not in _SKIPPED:
             return True

@@ -1,0 +1,282 @@
+"""Extract DOCX: headings by style, lists, tables, code, links, footnotes and text boxes.
+
+Deleted text of tracked changes is dropped and inserted text is kept. Macros are never read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element
+
+from lookfar.text.extract.archive import Archive, attribute, child, local_name, relations
+from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
+from lookfar.text.extract.writer import Writer, link
+
+_HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|見出し)\s*([1-9])", re.I)
+_CODE = re.compile(r"source ?code|html preformatted|preformatted|verbatim|^code|code block", re.I)
+_DELETED = frozenset(("del", "moveFrom", "Fallback", "instrText", "delText", "comment"))
+_MOST_COLUMNS = 200
+
+
+@dataclass(slots=True)
+class _Style:
+    level: int = 0
+    """Of a heading; 0 for other paragraphs."""
+    is_code: bool = False
+    number: str = ""
+    """Of the list that paragraphs of this style belong to."""
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What paragraphs refer to in other parts of the file."""
+
+    styles: dict[str, _Style] = field(default_factory=dict)
+    bullets: set[tuple[str, str]] = field(default_factory=set)
+    """Numbering id and level of lists with bullets."""
+    links: dict[str, str] = field(default_factory=dict)
+
+
+def extract_docx(data: bytes, limits: Limits) -> Extracted:
+    """Extract the body of a document, then its notes."""
+    archive = Archive(data, limits)
+    main = _main_part(archive)
+    targets = relations(archive, main)
+    parts = _Parts(links={key: target for key, (kind, target) in targets.items()
+                          if kind == "hyperlink"})  # fmt: skip
+    by_kind = dict(targets.values())
+    _read_styles(archive.parse_optional(by_kind.get("styles", "")), parts)
+    _read_numbering(archive.parse_optional(by_kind.get("numbering", "")), parts)
+    writer = Writer(limits)
+    body = child(archive.parse(main), "body")
+    if body is None:
+        raise CannotExtract("damaged", "the document has no body")
+    document = _DocumentWriter(writer, parts)
+    document.write(body)
+    for kind in ("footnotes", "endnotes"):
+        notes = archive.parse_optional(by_kind.get(kind, ""))
+        if notes is not None:
+            document.write_notes(notes)
+    return writer.finish(read_title(archive, "docProps/core.xml"))
+
+
+def read_title(archive: Archive, part: str) -> str:
+    """Return the title in the metadata of an office document."""
+    root = archive.parse_optional(part)
+    for item in root.iter() if root is not None else ():
+        if local_name(item.tag) == "title":
+            return item.text or ""
+    return ""
+
+
+def _main_part(archive: Archive) -> str:
+    for kind, target in relations(archive, "").values():
+        if kind == "officeDocument" and target in archive:
+            return target
+    if "word/document.xml" in archive:
+        return "word/document.xml"
+    raise CannotExtract("damaged", "the file is not a Word document")
+
+
+def _read_styles(root: Element | None, parts: _Parts) -> None:
+    """Find the styles of headings, code and lists, also by the style they are based on."""
+    bases: dict[str, str] = {}
+    for item in root if root is not None else ():
+        if local_name(item.tag) != "style":
+            continue
+        key = attribute(item, "styleId")
+        name = _value(item, "name")
+        match = _HEADING.match(name)
+        level = int(match[1]) if match else 1 if name.lower() == "title" else 0
+        outline = child(item, "pPr", "outlineLvl")
+        if not level and outline is not None and attribute(outline, "val") in set("012345678"):
+            level = int(attribute(outline, "val")) + 1
+        number = child(item, "pPr", "numPr", "numId")
+        parts.styles[key] = _Style(
+            level, bool(_CODE.search(name)), attribute(number, "val") if number is not None else ""
+        )
+        bases[key] = _value(item, "basedOn")
+    for key, style in parts.styles.items():
+        base, steps = bases.get(key, ""), 0
+        while base in parts.styles and steps < 20:
+            style.level = style.level or parts.styles[base].level
+            style.is_code = style.is_code or parts.styles[base].is_code
+            base, steps = bases.get(base, ""), steps + 1
+
+
+def _read_numbering(root: Element | None, parts: _Parts) -> None:
+    """Find out which levels of which lists have bullets."""
+    abstract: dict[str, set[str]] = {}
+    for item in root if root is not None else ():
+        if local_name(item.tag) == "abstractNum":
+            abstract[attribute(item, "abstractNumId")] = {
+                attribute(level, "ilvl")
+                for level in item
+                if local_name(level.tag) == "lvl" and _value(level, "numFmt") == "bullet"
+            }
+        elif local_name(item.tag) == "num":
+            levels = abstract.get(_value(item, "abstractNumId"), set())
+            parts.bullets |= {(attribute(item, "numId"), level) for level in levels}
+
+
+def _value(element: Element, name: str) -> str:
+    item = child(element, name)
+    return attribute(item, "val") if item is not None else ""
+
+
+class _DocumentWriter:
+    def __init__(self, writer: Writer, parts: _Parts) -> None:
+        self._writer = writer
+        self._parts = parts
+        self._code: list[str] = []
+        self._numbers: dict[tuple[str, int], int] = {}
+
+    def write(self, body: Element) -> None:
+        """Write the paragraphs and tables of a body or another container."""
+        for item in body:
+            name = local_name(item.tag)
+            if name == "p":
+                self._paragraph(item)
+            elif name == "tbl":
+                self._flush_code()
+                self._table(item)
+            elif name not in _DELETED:
+                self.write(item)  # Content controls, inserted text and the like.
+            if self._writer.full:
+                return
+        self._flush_code()
+
+    def write_notes(self, root: Element) -> None:
+        """Write footnotes as Markdown footnotes."""
+        for note in root:
+            if attribute(note, "type") in ("separator", "continuationSeparator"):
+                continue
+            text = " ".join(self._text(item) for item in _paragraphs(note)).strip()
+            if text:
+                self._writer.paragraph(f"[^{attribute(note, 'id')}]: {text}")
+
+    def _paragraph(self, paragraph: Element) -> None:
+        style = self._parts.styles.get(_style_id(paragraph), _Style())
+        text = self._text(paragraph)
+        if style.is_code:
+            self._code.append(text)
+            return
+        self._flush_code()
+        number, level = _numbering(paragraph, style)
+        heading = style.level or _outline_level(paragraph)
+        if heading:
+            self._writer.heading(heading, _without_links(text))
+        elif number:
+            self._writer.item(level, text, self._marker(number, level))
+        else:
+            self._writer.paragraph(text)
+        for box in _text_boxes(paragraph):
+            self.write(box)
+
+    def _marker(self, number: str, level: int) -> str:
+        if (number, str(level)) in self._parts.bullets:
+            return "-"
+        count = self._numbers.get((number, level), 0) + 1
+        self._numbers[number, level] = count
+        for key in [key for key in self._numbers if key[0] == number and key[1] > level]:
+            del self._numbers[key]
+        return f"{count}."
+
+    def _flush_code(self) -> None:
+        if self._code:
+            self._writer.code("\n".join(self._code))
+            self._code = []
+
+    def _table(self, table: Element) -> None:
+        rows = []
+        for row in _inside(table, "tr"):
+            cells: list[str] = []
+            for cell in _inside(row, "tc"):
+                span = child(cell, "tcPr", "gridSpan")
+                width = attribute(span, "val") if span is not None else "1"
+                cells.append(" ".join(self._text(item) for item in _paragraphs(cell)))
+                extra = int(width) - 1 if width.isdecimal() and len(width) < 4 else 0
+                cells += [""] * min(extra, _MOST_COLUMNS)
+            rows.append(cells[:_MOST_COLUMNS])
+        if rows and max(len(row) for row in rows) == 1:
+            for row in _inside(table, "tr"):  # A frame around text.
+                for cell in _inside(row, "tc"):
+                    self.write(cell)
+        else:
+            self._writer.table(rows)
+
+    def _text(self, element: Element) -> str:
+        """Return the text of a paragraph or of a part of it, with links."""
+        parts: list[str] = []
+        for item in element:
+            name = local_name(item.tag)
+            if name == "t":
+                parts.append(item.text or "")
+            elif name in ("tab", "ptab"):
+                parts.append("\t")
+            elif name in ("br", "cr"):
+                parts.append("\n")
+            elif name == "noBreakHyphen":
+                parts.append("-")
+            elif name == "sym":
+                parts.append(" ")
+            elif name == "hyperlink":
+                key = next((v for k, v in item.items() if k.endswith("}id")), "")
+                parts.append(link(self._text(item), self._parts.links.get(key, "")))
+            elif name in ("footnoteReference", "endnoteReference"):
+                parts.append(f"[^{attribute(item, 'id')}]")
+            elif name not in _DELETED and name not in ("txbxContent", "pPr", "rPr"):
+                parts.append(self._text(item))
+        return "".join(parts)
+
+
+def _style_id(paragraph: Element) -> str:
+    style = child(paragraph, "pPr", "pStyle")
+    return attribute(style, "val") if style is not None else ""
+
+
+def _outline_level(paragraph: Element) -> int:
+    outline = child(paragraph, "pPr", "outlineLvl")
+    value = attribute(outline, "val") if outline is not None else ""
+    return int(value) + 1 if value in tuple("012345") else 0
+
+
+def _numbering(paragraph: Element, style: _Style) -> tuple[str, int]:
+    """Return the id of the list of a paragraph and its level in it."""
+    properties = child(paragraph, "pPr", "numPr")
+    if properties is None:
+        return style.number, 0
+    level = _value(properties, "ilvl")
+    number = _value(properties, "numId")
+    return ("" if number == "0" else number), int(level) if level in tuple("012345678") else 0
+
+
+def _inside(element: Element, name: str) -> Iterator[Element]:
+    """Yield the rows of a table or the cells of a row, also those in content controls."""
+    for item in element:
+        if local_name(item.tag) == name:
+            yield item
+        elif local_name(item.tag) in ("sdt", "sdtContent", "ins", "customXml"):
+            yield from _inside(item, name)
+
+
+def _paragraphs(element: Element) -> Iterator[Element]:
+    for item in element.iter():
+        if local_name(item.tag) == "p":
+            yield item
+
+
+def _text_boxes(paragraph: Element) -> Iterator[Element]:
+    """Yield the contents of text boxes once: files repeat them for old readers."""
+    for item in paragraph:
+        name = local_name(item.tag)
+        if name == "txbxContent":
+            yield item
+        elif name not in _DELETED:
+            yield from _text_boxes(item)
+
+
+def _without_links(text: str) -> str:
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
