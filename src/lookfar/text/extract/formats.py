@@ -79,6 +79,36 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "Markdown cells, code with its language, text of outputs and errors",
         "images, widgets, long outputs after their first lines",
     ),
+    ExtractedFormat(
+        "Mail", (".eml",), "mail.extract_eml", 1, "part=2",
+        "subject, sender, recipients, date, text, attachments by their own extractors",
+        "other headers, HTML where there is plain text, attachments of unknown types (named)",
+    ),
+    ExtractedFormat(
+        "Mailbox", (".mbox",), "mail.extract_mbox", 1, "message=12",
+        "every message, as mail",
+        "as mail",
+    ),
+    ExtractedFormat(
+        "RTF", (".rtf",), "rtf.extract_rtf", 1, "",
+        "paragraphs, headings by outline level or style, lists, tables, links, footnotes",
+        "images, objects, headers and footers, bold and italics",
+    ),
+    ExtractedFormat(
+        "LaTeX", (".tex", ".latex", ".ltx"), "latex.extract_latex", 1, "",
+        "sections, text, lists, tables, verbatim code, links, footnotes, formulas as source",
+        "the preamble, comments, own commands (only their arguments stay), included files",
+    ),
+    ExtractedFormat(
+        "Subtitles", (".srt", ".vtt"), "subtitles.extract_subtitles", 1, "time=00:12:30",
+        "what is said, in paragraphs of half a minute, speakers of WebVTT",
+        "styles, positions, the times of single cues",
+    ),
+    ExtractedFormat(
+        "Canvas", (".canvas",), "canvas.extract_canvas", 1, "node=ID",
+        "texts, groups, links to files and pages, labels of arrows",
+        "positions, colours, arrows without a label",
+    ),
 )  # fmt: skip
 
 _BY_EXTENSION = {ending: row for row in EXTRACTORS for ending in row.extensions}

@@ -22,6 +22,8 @@ from lookfar.text.extract.writer import Writer, join_words
 
 _MOST_COLUMNS = 256
 _MOST_CELLS = 5_000_000
+_LARGEST_AREA = 20_000_000
+_CELL = re.compile(rb"<(?:\w+:)?c\s[^>]{0,80}?\br=[\"']([A-Z]{1,3})([0-9]{1,7})[\"']")
 _LONGEST_CELL = 32_767
 _DELIMITERS = ",;\t|"
 _SAMPLE = 64 * 1024
@@ -69,10 +71,25 @@ def _check_archive(data: bytes, limits: Limits) -> None:
     archive = Archive(data, limits)
     for name in archive.names():
         if name.endswith((".xml", ".bin", ".rels")):
-            archive.read(name)
+            part = archive.read(name)
+            if "worksheets/" in name and name.endswith(".xml"):
+                _check_extent(part)
     manifest = "META-INF/manifest.xml"
     if manifest in archive and b"encryption-data" in archive.read(manifest):
         raise CannotExtract("encrypted", "the file is encrypted with a password")
+
+
+def _check_extent(sheet: bytes) -> None:
+    """Refuse sheets with cells far apart: the reader allocates everything between them."""
+    last_row = last_column = 0
+    for match in _CELL.finditer(sheet):
+        last_row = max(last_row, int(match[2]))
+        column = 0
+        for letter in match[1]:
+            column = column * 26 + letter - 64
+        last_column = max(last_column, column)
+    if last_row * last_column > _LARGEST_AREA:
+        raise CannotExtract("too_large", f"a sheet spans more than {_LARGEST_AREA:,} cells")
 
 
 def _refusal(error: Exception) -> CannotExtract:

@@ -83,7 +83,7 @@ class Writer:
 
     def paragraph(self, text: str) -> None:
         """Write text of the file as a paragraph; its line breaks stay, blank lines do not."""
-        text = _INDENTATION.sub("", clean(text))
+        text = _INDENTATION.sub("", clean(text).replace("\t", " "))
         self._write(_STARTS_BLOCK.sub(r"\\", re.sub(r"\n{2,}", "\n", text.strip("\n"))))
 
     def item(self, depth: int, text: str, marker: str = "-") -> None:
