@@ -43,8 +43,8 @@ def test_a_message_has_headers_text_and_attachments() -> None:
     message = make_message("Häfen 港", "Plain words.\n\nSecond.", "<p>Rich words.</p>")
     body = '<w:p><w:r><w:t xml:space="preserve">The contract.</w:t></w:r></w:p>'
     message.add_attachment(make_docx(body), "application", "octet-stream", filename="c.docx")
-    message.add_attachment(make_pdf([Drawn(60, 700, "Fees", 20), Drawn(60, 600, "Nine hundred for a ferry.")]),
-                           "application", "pdf", filename="fees.pdf")  # fmt: skip
+    pdf = make_pdf([Drawn(60, 700, "Fees", 20), Drawn(60, 600, "Nine hundred for a ferry.")])
+    message.add_attachment(pdf, "application", "pdf", filename="fees.pdf")
     message.add_attachment(b"\x89PNG", "image", "png", filename="pier.png")
     message.add_attachment(b"%PDF-", "application", "pdf", filename="torn.pdf")
     result = extract_file("a.eml", message.as_bytes())
