@@ -5,6 +5,7 @@ was found. Gives: a line per target, with how many inputs were tried; inputs at 
 folder. Refuses: to go on with a target once it failed, and anything without atheris.
 
     python -m fuzz markdown --seconds 180
+    python -m fuzz pdf --inputs 100000 --seconds 3600
 
 An input that failed belongs, after the mend, into `tests/fuzz/corpus/TARGET`.
 """
@@ -29,6 +30,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description="Fuzz what reads text.")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(common.NAMES))
     parser.add_argument("--seconds", type=int, default=120, help="for each target")
+    parser.add_argument("--inputs", type=int, default=0, help="stop after so many, or in time")
     parser.add_argument("--found", type=Path, help="a folder for inputs at fault and new ones")
     parser.add_argument("--report", type=Path, help="a file that gets a line of JSON per target")
     given = parser.parse_args()
@@ -40,12 +42,12 @@ def main() -> int:
         bad = [
             name
             for name in given.targets or common.NAMES
-            if not _fuzz(name, given.seconds, found / name, given.report)
+            if not _fuzz(name, given.seconds, given.inputs, found / name, given.report)
         ]
     return 1 if bad else 0
 
 
-def _fuzz(name: str, seconds: int, folder: Path, report: Path | None) -> bool:
+def _fuzz(name: str, seconds: int, inputs: int, folder: Path, report: Path | None) -> bool:
     """Run one target in a process of its own: a fuzzer ends its process, whatever it finds."""
     new = folder / "new"
     new.mkdir(parents=True, exist_ok=True)
@@ -57,6 +59,7 @@ def _fuzz(name: str, seconds: int, folder: Path, report: Path | None) -> bool:
         *(sys.executable, "-m", "fuzz.inside", name, str(new)),
         *([str(seeds)] if seeds.is_dir() else []),
         *(f"-max_total_time={seconds}", f"-dict={words}", f"-artifact_prefix={folder}/"),
+        *([f"-runs={inputs}"] if inputs else []),
         *("-max_len=4096", "-timeout=25", "-rss_limit_mb=3072", "-print_final_stats=1"),
         "-verbosity=1",
     ]

@@ -85,7 +85,7 @@ def _bytes(text: str) -> bytes:
 def test_every_target_is_here() -> None:
     folder = Path(common.__file__).parent
     modules = {path.stem for path in folder.glob("*.py")}
-    assert modules - {"__init__", "__main__", "common", "inside"} == set(common.NAMES)
+    assert modules - {"__init__", "__main__", "common", "extracting", "inside"} == set(common.NAMES)
     assert {path.name for path in CORPUS.iterdir()} == set(common.NAMES)
 
 
