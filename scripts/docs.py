@@ -30,6 +30,7 @@ from lookfar import config, errors
 from lookfar.config.foreign.systems import SYSTEMS
 from lookfar.serve.cli.main import cli
 from lookfar.serve.toolsets import load_toolset
+from lookfar.text.extract.formats import EXTRACTORS
 from lookfar.text.parse.formats import FORMATS
 from lookfar.text.parse.languages import LANGUAGES
 
@@ -64,6 +65,7 @@ def table(name: str) -> str | None:
         "commands": commands,
         "settings": settings,
         "errors": codes,
+        "extractors": extractors,
         "formats": formats,
         "languages": languages,
     }
@@ -208,6 +210,16 @@ def formats() -> str:
         files = ", ".join(f"`{name}`" for name in (*each.extensions, *each.names))
         rows.append(f"| {each.name} | {files} | {each.reads} |")
     return _rows("| format | files | what is understood |", rows)
+
+
+def extractors() -> str:
+    """What is kept and lost of every format that is converted to text."""
+    rows = []
+    for row in EXTRACTORS:
+        files = ", ".join(f"`{ending}`" for ending in row.extensions)
+        place = f"`{row.place}`" if row.place else "headings"
+        rows.append(f"| {row.name} | {files} | {place} | {row.keeps} | {row.loses} |")
+    return _rows("| format | files | cited by | kept | lost |", rows)
 
 
 def languages() -> str:
