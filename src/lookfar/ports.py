@@ -102,6 +102,8 @@ class Version:
     """Bits of its text that let line search skip it; if empty, the store computes them."""
     masked: int = 0
     """Number of passages that are masked because they look like secrets."""
+    calls: bytes = b""
+    """Encoded ``CallFacts`` of source code; empty for other documents."""
 
 
 class Known(NamedTuple):
@@ -155,6 +157,14 @@ class Definition(NamedTuple):
     kind: SymbolKind | Literal[""]
     """Empty for a heading."""
     documented: bool
+
+
+class SymbolRow(NamedTuple):
+    """A definition in live source code."""
+
+    document: int
+    section: int
+    title: str
 
 
 class Edge(NamedTuple):
@@ -477,6 +487,18 @@ class Documents(Protocol):
 
     def has_code_in(self, language: str) -> bool: ...
 
+    def call_facts(self, documents: Sequence[int]) -> dict[int, bytes]:
+        """Return the encoded ``CallFacts`` of these documents; some may be missing."""
+        ...
+
+    def symbols(self) -> list[SymbolRow]:
+        """Return every definition in source code, by URI and position."""
+        ...
+
+    def cached(self, name: str, make: Callable[[], T]) -> T:
+        """Return the result of ``make``, computed once for this generation."""
+        ...
+
 
 class Chunks(Protocol):
     """Chunks of documents, by filter and by position."""
@@ -566,10 +588,6 @@ class Snapshot(KeywordSearch, PhraseSearch, VectorSearch, Documents, Chunks, Lin
 
     @property
     def generation(self) -> int: ...
-
-    def cached(self, name: str, make: Callable[[], T]) -> T:
-        """Return the result of ``make``, computed once for this generation."""
-        ...
 
     def size(self) -> int: ...
 

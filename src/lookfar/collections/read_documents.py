@@ -19,7 +19,7 @@ from unicodedata import normalize
 
 from lookfar.collections.collection import Collection, note_held
 from lookfar.common.target import Target
-from lookfar.errors import InvalidArgument, NotFound
+from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.index.progress import OnProgress
 from lookfar.model import (
     Document,
@@ -39,7 +39,11 @@ from lookfar.model import (
     display_path,
 )
 from lookfar.ports import Place, Snapshot
-from lookfar.retrieve.locate.symbols import find_definitions, find_only_definition
+from lookfar.retrieve.locate.symbols import (
+    find_definitions,
+    find_only_definition,
+    is_symbol_name,
+)
 from lookfar.retrieve.locate.target import (
     check_citation,
     is_link,
@@ -48,7 +52,14 @@ from lookfar.retrieve.locate.target import (
     resolve_note,
 )
 from lookfar.retrieve.neighbours import drawing
-from lookfar.retrieve.neighbours.related import KINDS, SYMBOL_KINDS, Part
+from lookfar.retrieve.neighbours.call_relations import find_similar_names
+from lookfar.retrieve.neighbours.related import (
+    ALL_KINDS,
+    KINDS,
+    SYMBOL_KINDS,
+    Part,
+    list_definitions,
+)
 from lookfar.retrieve.neighbours.related import find_related as rank_related
 from lookfar.text.parse.formats import text_parser_for
 
@@ -217,9 +228,15 @@ def find_related(
     def look() -> Related:
         notes = collection.freshen(None) if as_of is None and collection.indexed else []
         with collection.store.snapshot(as_of) as snapshot:
-            wanted = _resolve_target(snapshot, target)
+            try:
+                wanted = _resolve_target(snapshot, target)
+            except Ambiguous:
+                assert isinstance(target, str)
+                return _list_candidates(snapshot, target, limit, name or collection.name)
             row = snapshot.document(wanted.uri)
             if row is None:
+                if isinstance(target, str) and is_symbol_name(target):
+                    return _list_candidates(snapshot, target, limit, name or collection.name)
                 raise unknown_document(snapshot, wanted.uri)
             path, part = _find_part(snapshot, wanted)
             asked = (*kinds, *SYMBOL_KINDS) if part.name and set(KINDS) <= set(kinds) else kinds
@@ -236,6 +253,44 @@ def find_related(
             )
 
     return collection.healing.run(look)
+
+
+def _list_candidates(snapshot: Snapshot, target: str, limit: int, collection: str) -> Related:
+    """Return the definitions that an ambiguous name can mean, or those with a similar name."""
+    entries, total = list_definitions(snapshot, target, limit)
+    detail = f"{total} definitions are called {target!r}; name one by its path or lines"
+    if not entries:
+        near = find_similar_names(snapshot, target, limit)
+        entries = [entry for name in near for entry in list_definitions(snapshot, name, 3)[0]]
+        entries, total = entries[:limit], len(entries)
+        detail = f"no definition is called {target!r}"
+        detail += "; these have similar names" if entries else ""
+    return Related(
+        collection=collection,
+        uri="",
+        title=target,
+        heading_path=(),
+        entries=tuple(entries),
+        totals={"definitions": total},
+        generation=snapshot.generation,
+        incomplete=(Incomplete("candidates", detail),),
+    )
+
+
+def locate_part(snapshot: Snapshot, target: str | Target) -> Part:
+    """Return the part of a document that a target names."""
+    _refuse_lone_surrogates(target if isinstance(target, str) else target.uri)
+    wanted = _resolve_target(snapshot, target)
+    if snapshot.document(wanted.uri) is None:
+        near = find_similar_names(snapshot, wanted.uri, 5)
+        if isinstance(target, str) and is_symbol_name(target) and near:
+            raise NotFound(
+                f"Nothing here is called {target!r}.",
+                hint=f"Similar names: {', '.join(near)}.",
+                details={"candidates": list(near)},
+            )
+        raise unknown_document(snapshot, wanted.uri)
+    return _find_part(snapshot, wanted)[1]
 
 
 def list_indexed(collection: Collection, *, name: str = "") -> list[Listed]:
@@ -341,7 +396,7 @@ def _refuse_lone_surrogates(name: str) -> None:
 def _refuse_unknown_kinds(kinds: Several[str]) -> None:
     if isinstance(kinds, str):
         raise InvalidArgument("kinds is a str.", hint="Pass a tuple of kinds.")
-    known = (*KINDS, *SYMBOL_KINDS, "commits")
+    known = (*ALL_KINDS, "commits")
     unknown = sorted(set(kinds).difference(known))
     if unknown or not kinds:
         raise InvalidArgument(

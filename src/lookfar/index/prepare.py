@@ -25,6 +25,8 @@ from lookfar.text.chunk import headings
 from lookfar.text.chunk.identity import embedded_text
 from lookfar.text.chunk.parts import Sizes
 from lookfar.text.normalise import normalise
+from lookfar.text.parse.call_facts import encode_facts
+from lookfar.text.parse.calls import find_calls
 from lookfar.text.parse.formats import text_parser_for
 from lookfar.text.parse.languages import language_of_fence
 
@@ -82,6 +84,8 @@ def prepare(
     version.lane = lane or document.lane
     version.warnings = (*warnings, *document.warnings)
     version.masked = masked
+    if version.lane == "code":
+        version.calls = encode_facts(find_calls(document))
     return Prepared(version, texts)
 
 

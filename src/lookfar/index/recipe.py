@@ -21,6 +21,7 @@ from lookfar.store.keywords.analyser import TERMS
 from lookfar.store.keywords.fields import FIELDS, PAGE_FIELDS
 from lookfar.text.chunk.definitions import VERSION as CODE_CHUNKING
 from lookfar.text.chunk.parts import Sizes
+from lookfar.text.parse.call_facts import VERSION as CALLS
 from lookfar.text.parse.links import VERSION as LINKS
 
 CHUNKING = 2
@@ -76,7 +77,7 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     model = embedder.fingerprint if embedder else WITHOUT_MODEL
     fields = " ".join((*FIELDS, *PAGE_FIELDS))
     sizes = sizes_from(settings)
-    cutting = f"chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes}"
+    cutting = f"calls {CALLS}; chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes}"
     cutting += " upwards" * sizes.merge_upwards
     cutting += " split blocks" * sizes.split_blocks + " by length" * (not sizes.by_definitions)
     cutting += " in characters" * sizes.by_length

@@ -27,6 +27,8 @@ from lookfar.library.members import Members, name_folders
 from lookfar.library.searching import Question
 from lookfar.model import (
     Answer,
+    CallDirection,
+    CallGraph,
     Case,
     CommitInfo,
     Edit,
@@ -449,9 +451,28 @@ class Library:
         ``links`` are those it contains, ``backlinks`` the documents that link to it, ``similar``
         those nearest in meaning, ``community`` those that link among each other, ``commits``
         those that changed it, if the history is indexed, and ``memories`` those that link to it.
-        At most ``limit`` of each; ``totals`` says how many there are.
+        For a definition in source code there are ``definitions``, ``mentions``, ``callers``,
+        ``callees``, ``impact`` (everything that reaches it in up to three calls) and ``tests``.
+        At most ``limit`` of each; ``totals`` says how many there are. If a name is unknown or
+        has several definitions, the definitions that it can mean are listed.
         """
         return reading.find_related(self._members, target, kinds, limit, as_of, collection)
+
+    def call_graph(
+        self,
+        target: str,
+        *,
+        direction: CallDirection = "callers",
+        depth: int = 3,
+        limit: int = 200,
+        collection: str = "",
+    ) -> CallGraph:
+        """Return what calls a definition, or what it calls, up to ``depth`` calls away.
+
+        Nodes are nearest first; ``certain`` says whether scope, imports or types lead to one, or
+        only its name.
+        """
+        return reading.find_calls(self._members, target, direction, depth, limit, collection)
 
     def mentions(
         self, uri: str, *, limit: int = 10, collection: str = ""

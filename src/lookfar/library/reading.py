@@ -7,13 +7,15 @@ from collections.abc import Collection as Several
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lookfar.collections import read_documents
+from lookfar.collections import call_graphs, read_documents
 from lookfar.collections.passes import PATIENCE
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound, RepositoryRefused
 from lookfar.library.asking import MISSING_REASON, explain_skipped, name_collection
 from lookfar.library.members import Members, is_history, is_memories
 from lookfar.model import (
+    CallDirection,
+    CallGraph,
     CommitInfo,
     Filters,
     Incomplete,
@@ -25,6 +27,7 @@ from lookfar.model import (
     RelatedKind,
 )
 from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.symbols import is_symbol_name
 from lookfar.retrieve.locate.target import parse_target
 
 if TYPE_CHECKING:
@@ -125,7 +128,13 @@ def find_related(
     collection: str,
 ) -> Related:
     """Return links, similar documents, commits and memories of a document or a part of it."""
-    name, wanted = resolve(members, target, collection)
+    try:
+        name, wanted = resolve(members, target, collection)
+    except NotFound:
+        if not is_symbol_name(target):
+            raise
+        # Similar names are listed instead, from the first folder.
+        name, wanted = next(iter(members.folders)), target
     asked = kinds
     if not isinstance(kinds, str) and kinds:
         # Memories are added below, and a collection must be asked for at least one kind.
@@ -139,6 +148,21 @@ def find_related(
         if members.memories():
             related = _add_entries(related, "memories", entries, total)
     return _add_commits(members, name, related, limit) if "commits" in kinds else related
+
+
+def find_calls(
+    members: Members,
+    target: str,
+    direction: CallDirection,
+    depth: int,
+    limit: int,
+    collection: str,
+) -> CallGraph:
+    """Return the callers or callees of a definition."""
+    name, wanted = resolve(members, target, collection)
+    return call_graphs.find_calls(
+        members.find(name), wanted, direction, depth=depth, limit=limit, name=name
+    )
 
 
 def _add_entries(

@@ -10,6 +10,7 @@ inclusive; offsets are half-open.
 from __future__ import annotations
 
 from lookfar.model.answers import *
+from lookfar.model.calls import *
 from lookfar.model.code import *
 from lookfar.model.documents import *
 from lookfar.model.editing import *

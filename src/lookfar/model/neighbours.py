@@ -15,6 +15,10 @@ RelatedKind = Literal[
     "community",
     "definitions",
     "mentions",
+    "callers",
+    "callees",
+    "impact",
+    "tests",
     "commits",
     "memories",
 ]
@@ -60,6 +64,10 @@ class RelatedEntry:
     """About a hundred characters around it, or the start of the passage."""
     collection: str = ""
     """Its collection, if it differs from that of the queried document."""
+    certain: bool | None = None
+    """In the call graph: whether scope, imports or types lead to it, or only its name."""
+    depth: int = 0
+    """In the call graph: number of calls between it and the queried definition."""
 
 
 @dataclass(frozen=True, slots=True)

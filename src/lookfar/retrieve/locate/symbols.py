@@ -9,10 +9,12 @@ from typing import NamedTuple
 from lookfar.errors import Ambiguous
 from lookfar.model import Section
 from lookfar.ports import Snapshot
+from lookfar.text.parse.languages import detect_language
 
 _BETWEEN = re.compile(r"\s*(?:::|->|[.#>→])\s*")
 _NAME = re.compile(r"[\w$~@!?-]+(?:\s*(?:::|->|[.#>→])\s*[\w$~@!?-]+)*")
 _SHOWN = 5
+_PROSE = (".md", ".rst", ".txt", ".markdown", ".mdx", ".adoc", ".org", ".pdf", ".html")
 
 
 class Definition(NamedTuple):
@@ -48,6 +50,13 @@ def find_definitions(snapshot: Snapshot, name: str) -> list[Definition]:
     sections = match_sections([definition.section for definition in definitions], name)
     chosen = {id(section) for section in sections}
     return [definition for definition in definitions if id(definition.section) in chosen]
+
+
+def is_symbol_name(text: str) -> bool:
+    """Whether a text can only be a name in source code: not a path, nor a file name."""
+    if "/" in text or _NAME.fullmatch(text.strip()) is None:
+        return False
+    return detect_language(text) is None and not text.lower().endswith(_PROSE)
 
 
 def find_only_definition(snapshot: Snapshot, name: str) -> Definition | None:

@@ -13,16 +13,20 @@ from typing import NamedTuple
 
 from lookfar.common.lines import Lines
 from lookfar.model import Filters, LinkKind, RelatedEntry, RelatedKind, Relation, Section
-from lookfar.ports import Edge, Place, Snapshot
+from lookfar.ports import Edge, Snapshot
+from lookfar.ports import Place as Passage
+from lookfar.retrieve.calls.code_files import Place, is_test_file
 from lookfar.retrieve.locate.symbols import find_definitions, split_name
+from lookfar.retrieve.neighbours.call_relations import (
+    CALL_KINDS,
+    find_call_relations,
+    find_place,
+)
 from lookfar.store.keywords.analyser import terms_of
 
 _IMPLEMENTS = re.compile(r"implement(ed|ation|ations|s)\b", re.IGNORECASE)
 _RELATED = re.compile(r"(see also|related|further reading)\b", re.IGNORECASE)
 _REFACTORS = re.compile(r"\brefactor(s|ed|ing)?\b", re.IGNORECASE)
-_TEST_FILE = re.compile(
-    r"(^|/)(tests?/|test_[^/]*$|[^/]*[._-](test|spec)s?\.[^/]+$)", re.IGNORECASE
-)
 
 
 def classify_link(kind: LinkKind, uri: str, headings: Sequence[str]) -> Relation:
@@ -34,7 +38,7 @@ def classify_link(kind: LinkKind, uri: str, headings: Sequence[str]) -> Relation
             return "implements"
         if _RELATED.match(heading):
             return "related"
-    return "tests" if _TEST_FILE.search(uri) else "links_to"
+    return "tests" if is_test_file(uri) else "links_to"
 
 
 def classify_memory_link(relation: Relation | None, type: str, context: str) -> Relation:
@@ -47,8 +51,10 @@ def classify_memory_link(relation: Relation | None, type: str, context: str) -> 
 
 
 KINDS: tuple[RelatedKind, ...] = ("links", "backlinks", "similar", "community")
-SYMBOL_KINDS: tuple[RelatedKind, ...] = ("definitions", "mentions")
+SYMBOL_KINDS: tuple[RelatedKind, ...] = ("definitions", "mentions", "callers", "callees")
 """For definitions in source code; included by default if one was asked about."""
+ALL_KINDS: tuple[RelatedKind, ...] = (*KINDS, "definitions", "mentions", *CALL_KINDS)
+"""Everything that one collection can answer."""
 
 _AROUND = 50
 """Characters of context before and after a link."""
@@ -81,9 +87,15 @@ def find_related(
     wanted = frozenset(kinds)
     entries: list[RelatedEntry] = []
     totals: dict[RelatedKind, int] = {}
-    for kind in (*KINDS, *SYMBOL_KINDS):
+    place: Place | None = None
+    if not wanted.isdisjoint(CALL_KINDS):
+        place = find_place(snapshot, part.uri, part.start, part.name)
+    for kind in ALL_KINDS:
         if kind in wanted:
-            listed, totals[kind] = _FINDERS[kind](snapshot, part, limit)
+            if kind in CALL_KINDS:
+                listed, totals[kind] = find_call_relations(snapshot, place, kind, limit)
+            else:
+                listed, totals[kind] = _FINDERS[kind](snapshot, part, limit)
             entries += listed
     return entries, totals
 
@@ -177,7 +189,7 @@ def _find_similar(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     fetch = 4 * limit + 16
     while True:
         near = snapshot.vector_search(centre, fetch, Filters())
-        best: dict[str, tuple[Place, float]] = {}
+        best: dict[str, tuple[Passage, float]] = {}
         for place, score in near:
             if place.uri != part.uri:
                 best.setdefault(place.uri, (place, score))
@@ -188,7 +200,7 @@ def _find_similar(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     return [_make_similar_entry(snapshot, place, score) for place, score in ranked], len(ranked)
 
 
-def _make_similar_entry(snapshot: Snapshot, place: Place, score: float) -> RelatedEntry:
+def _make_similar_entry(snapshot: Snapshot, place: Passage, score: float) -> RelatedEntry:
     passage = (snapshot.text(place.uri) or "")[place.start : place.end]
     words = _SPACE.sub(" ", passage).strip()
     if len(words) > 2 * _AROUND:
@@ -208,10 +220,15 @@ def _find_community(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     return entries, len(members)
 
 
-def _list_definitions(snapshot: Snapshot, part: Part, limit: int) -> Entries:
+def _list_same_name(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     """Return all definitions with the name of a part, including the part itself."""
-    definitions = find_definitions(snapshot, part.name) if part.name else []
-    name = split_name(part.name)[-1] if definitions else ""
+    return list_definitions(snapshot, part.name, limit) if part.name else ([], 0)
+
+
+def list_definitions(snapshot: Snapshot, full_name: str, limit: int) -> Entries:
+    """Return all definitions that a name can mean."""
+    definitions = find_definitions(snapshot, full_name)
+    name = split_name(full_name)[-1] if definitions else ""
     sources = LinkSources(snapshot)
     entries = []
     for uri, section in definitions[:limit]:
@@ -239,7 +256,7 @@ def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     own = {
         (uri, section.span.start, section.body) for uri, section in find_definitions(snapshot, name)
     }
-    mentions: dict[str, tuple[Place, set[int]]] = {}
+    mentions: dict[str, tuple[Passage, set[int]]] = {}
     sources = LinkSources(snapshot)
     for place, _ in snapshot.keyword_search(terms, _FIELDS, _MOST_MENTIONS, Filters()):
         text, _, _ = sources.read(place.uri)
@@ -254,7 +271,7 @@ def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Entries:
     return entries, len(ranked)
 
 
-def _make_mention(sources: LinkSources, place: Place, offsets: Sequence[int]) -> RelatedEntry:
+def _make_mention(sources: LinkSources, place: Passage, offsets: Sequence[int]) -> RelatedEntry:
     text, lines, sections = sources.read(place.uri)
     first = lines.line_of(offsets[0])
     line = text[lines.start_of(first) :].partition("\n")[0]
@@ -286,9 +303,6 @@ _FINDERS: Mapping[RelatedKind, Callable[[Snapshot, Part, int], Entries]] = {
     "backlinks": _find_backlinks,
     "similar": _find_similar,
     "community": _find_community,
-    "definitions": _list_definitions,
+    "definitions": _list_same_name,
     "mentions": _find_mentions,
-    # These are in other collections; the library adds them.
-    "commits": lambda _snapshot, _part, _limit: ([], 0),
-    "memories": lambda _snapshot, _part, _limit: ([], 0),
 }

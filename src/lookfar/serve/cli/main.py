@@ -19,7 +19,7 @@ from lookfar.serve.cli.history import history
 from lookfar.serve.cli.index import delete, index, rebuild_index, reindex, status
 from lookfar.serve.cli.logs import logs
 from lookfar.serve.cli.memory import memory, remember
-from lookfar.serve.cli.read import outline, read, related, why
+from lookfar.serve.cli.read import graph, outline, read, related, why
 from lookfar.serve.cli.search_command import search
 from lookfar.serve.cli.serve import mcp, run, serve
 from lookfar.serve.cli.setup import setup
@@ -29,7 +29,8 @@ from lookfar.serve.cli.watch import watch
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _COMMANDS = (
-    *(index, search, read, outline, related, why, watch, reindex, status, history, snapshots),
+    *(index, search, read, outline, related, graph, why, watch, reindex, status, history),
+    snapshots,
     *(doc, undo, remember, memory, documents),
     *(eval_, setup, doctor, verify, config, logs, copy, delete),
     *(mcp, serve, tokens, daemon),

@@ -1,4 +1,4 @@
-"""``lookfar read``, ``outline``, ``related`` and ``why``: commands about one document."""
+"""``lookfar read``, ``outline``, ``related``, ``graph`` and ``why``: about one document or name."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
 @examples(
     "lookfar related guide.md docs",
     "lookfar related guide.md#Install --kind backlinks --limit 5",
-    "lookfar related Shelf.put --kind mentions",
+    "lookfar related Shelf.put --kind callers --kind tests",
 )
 @click.command()
 @click.argument("target")
@@ -74,7 +74,8 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
     type=click.Choice(
         (
             *("links", "backlinks", "similar", "community"),
-            *("definitions", "mentions", "commits", "memories"),
+            *("definitions", "mentions", "callers", "callees", "impact", "tests"),
+            *("commits", "memories"),
         )
     ),
     help="Only this kind of relation. Repeatable; default: all.",
@@ -96,8 +97,8 @@ def related(
     """Show links to and from a document, and similar documents.
 
     TARGET is a URI (guide.md), or a part of a document as for read (guide.md#Install). For a
-    name that source code defines (Shelf.put), also show its definitions and mentions. PATH is
-    the indexed folder (default: the current one).
+    name that source code defines (Shelf.put), also show its definitions, mentions, callers and
+    callees. PATH is the indexed folder (default: the current one).
     """
     from lookfar.retrieve.neighbours.related import KINDS
 
@@ -105,6 +106,39 @@ def related(
     with connect_library(path, options) as library:
         result = library.related(clean_text(target), kinds=wanted, limit=limit, as_of=as_of)
     write_result(as_json, "related", result)
+
+
+@examples(
+    "lookfar graph Shelf.put",
+    "lookfar graph Shelf.put --callees --depth 2",
+    "lookfar graph src/shelf.py#put --json",
+)
+@click.command()
+@click.argument("symbol")
+@click.argument("path", default=".")
+@click.option("--callees", is_flag=True, help="Show what SYMBOL calls instead of its callers.")
+@click.option(
+    "--depth", "-d", type=int, default=3, metavar="N", help="Follow up to N calls (default: 3)."
+)
+@click.option("--limit", "-n", type=int, default=200, metavar="N", help="At most N definitions.")
+@library_options
+def graph(
+    symbol: str, path: str, callees: bool, depth: int, limit: int, as_json: bool, **options: Any
+) -> None:
+    """Show what calls a definition, or what it calls, as a tree.
+
+    SYMBOL is a name that source code defines (Shelf.put, or src/shelf.py#Shelf.put). Edges that
+    follow from scope, imports or types are certain; the others are marked "by name". PATH is the
+    indexed folder (default: the current one).
+    """
+    with connect_library(path, options) as library:
+        result = library.call_graph(
+            clean_text(symbol),
+            direction="callees" if callees else "callers",
+            depth=depth,
+            limit=limit,
+        )
+    write_result(as_json, "call_graph", result)
 
 
 @examples("lookfar why build/output.md", 'lookfar why guide.md docs --query "rotate a key"')

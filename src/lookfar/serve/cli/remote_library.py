@@ -11,7 +11,7 @@ from typing import Any
 
 from lookfar import errors
 from lookfar.errors import IOFailed, LookfarError
-from lookfar.model import Answer, Filters, Matches, Outline, Reading, Related, Status
+from lookfar.model import Answer, CallGraph, Filters, Matches, Outline, Reading, Related, Status
 from lookfar.serve.daemon.endpoint import Connection, find, make_request
 from lookfar.serve.daemon.plain import from_plain, to_plain
 
@@ -63,6 +63,9 @@ class RemoteLibrary:
 
     def related(self, target: str, **given: Any) -> Related:
         return from_plain(Related, self._call("related", {"target": target, **given}))
+
+    def call_graph(self, target: str, **given: Any) -> CallGraph:
+        return from_plain(CallGraph, self._call("call_graph", {"target": target, **given}))
 
     def statuses(self) -> tuple[Status, ...]:
         return tuple(from_plain(Status, shape) for shape in self._call("statuses", {}))

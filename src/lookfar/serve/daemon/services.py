@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-METHODS = ("search", "grep", "read", "outline", "related", "statuses", "delete")
+METHODS = ("search", "grep", "read", "outline", "related", "call_graph", "statuses", "delete")
 """The methods of a library that the command line may call."""
 _LIGHT = ("about", "statuses")
 """Methods that compute next to nothing, and so do not wait for a turn."""

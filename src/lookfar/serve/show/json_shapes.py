@@ -134,7 +134,14 @@ def related(result: model.Related) -> Json:
     for entry in shape["entries"]:
         if not entry["collection"]:
             del entry["collection"]
+        if entry["certain"] is None:
+            del entry["certain"], entry["depth"]
     return shape
+
+
+def call_graph(result: model.CallGraph) -> Json:
+    """The result of ``lookfar graph --json``."""
+    return dict(plain(result))
 
 
 def verified(results: Sequence[model.Verified]) -> Json:

@@ -52,6 +52,10 @@ _RELATED = {
     "community": "same community",
     "definitions": "defined",
     "mentions": "mentioned",
+    "callers": "called by",
+    "callees": "calls",
+    "impact": "reached from",
+    "tests": "tested by",
     "commits": "changed by",
     "memories": "remembered in",
 }
@@ -315,12 +319,50 @@ def _related(entry: model.RelatedEntry) -> Iterator[Text]:
         details.append(f"#{entry.anchor}")
     if entry.kind == "mentions":
         details = [f"{entry.count:,} times"] if entry.count > 1 else []
+    elif entry.certain is not None:
+        details = [] if entry.certain else ["by name"]
+        details += [f"{entry.depth} calls away"] if entry.depth > 1 else []
     elif not entry.relation and entry.kind not in ("definitions", "commits"):
         details.append(f"{entry.score:.3f}")
     line.append_text(styled((f"  {', '.join(details)}", "dim")) if details else styled())
     yield line
     if entry.context:
         yield styled((f"      {entry.context}", "dim"))
+
+
+def call_graph(result: model.CallGraph) -> str:
+    """Format a call graph as a tree."""
+    head = "called by" if result.direction == "callers" else "calls"
+    lines = [styled((result.name, "bold cyan"), (f"  {result.uri}:{result.line}", "dim"))]
+    lines.append(styled((head if result.nodes else f"{head} nothing that is indexed", "bold")))
+    children: dict[int, list[int]] = {}
+    for position, node in enumerate(result.nodes):
+        children.setdefault(node.parent, []).append(position)
+    waiting = [(position, 1) for position in reversed(children.get(-1, []))]
+    while waiting:
+        position, depth = waiting.pop()
+        lines.append(_call_node(result.nodes[position], depth, result.direction))
+        waiting += [(child, depth + 1) for child in reversed(children.get(position, []))]
+    if not result.complete:
+        lines.append(styled((f"and more; shown: {len(result.nodes):,}", "dim")))
+    tests = sum(node.test for node in result.nodes)
+    if tests and result.direction == "callers":
+        lines.append(styled((f"{tests:,} of these are tests", "dim")))
+    return printed([*lines, *notes(result.incomplete)])
+
+
+def _call_node(node: model.CallNode, depth: int, direction: str) -> Text:
+    """Format a node: its name, then where it calls or where it is defined."""
+    line = node.line if direction == "callees" or not node.calls else node.calls[0]
+    marks = ["by name"] * (not node.certain) + ["test"] * node.test
+    if len(node.calls) > 1:
+        marks.append(f"{len(node.calls):,} calls")
+    return styled(
+        ("  " * depth, ""),
+        (node.name or "(top level)", "cyan" if node.certain else "yellow"),
+        (f"  {node.uri}:{line}", "dim"),
+        (f"  {', '.join(marks)}" if marks else "", "dim"),
+    )
 
 
 def status(state: model.Status) -> str:

@@ -16,7 +16,18 @@ from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool, b
 
 _USUAL = 10
 Relation = Literal[
-    "links", "backlinks", "similar", "community", "definitions", "mentions", "commits", "memories"
+    "links",
+    "backlinks",
+    "similar",
+    "community",
+    "definitions",
+    "mentions",
+    "callers",
+    "callees",
+    "impact",
+    "tests",
+    "commits",
+    "memories",
 ]
 
 
@@ -53,7 +64,10 @@ def _related(session: Session, given: RelatedInput, call: Call) -> Result:
             entry["address"] = format_address(collection, entry["uri"]) if entry["uri"] else ""
             where = entry["uri"] or f"{entry['target']} (does not exist)"
             line = f":{entry['line']}" if entry["line"] and entry["kind"] != "links" else ""
-            lines.append(safe_name(f"{entry['kind']}: {where}{line} {entry['title']}".rstrip()))
+            guess = " (by name)" if entry.get("certain") is False else ""
+            listed = f"{entry['kind']}: {where}{line} {entry['title']}".rstrip()
+            lines.append(safe_name(listed + guess))
+        lines += [note.detail for note in neighbours.incomplete if note.reason == "candidates"]
         return Result(data, "\n".join(lines) or "Nothing is related to it.")
 
     return bounded(show, given.limit or _USUAL)

@@ -13,6 +13,7 @@ from hashlib import sha256
 from lookfar.model import Fingerprint
 from lookfar.ports import ChunkRow, Place, Version
 from lookfar.store.catalogue import rows as catalog
+from lookfar.store.catalogue.calls import read_facts
 from lookfar.store.ground.sql import Connection
 
 Vectors = Callable[[Sequence["Place"]], Sequence[bytes]]
@@ -67,6 +68,7 @@ def read_version(
         name_terms=(),
         entries=[],
         embedded=embedded,
+        calls=read_facts(connection, [document]).get(document, b""),
     )
 
 
@@ -96,7 +98,7 @@ def digest(version: Version) -> bytes:
         json.loads(version.metadata), version.warnings, sorted(version.tags),
         (disk.size, disk.mtime_ns, disk.ctime_ns, disk.inode), version.settled, version.raw_sha,
         version.text_sha, [tuple(map(_plain, row)) for row in version.sections], version.chunks,
-        version.links, sorted(version.names), sorted(version.embedded.items()),
+        version.links, sorted(version.names), sorted(version.embedded.items()), version.calls,
     )  # fmt: skip
     return sha256(repr(content).encode("utf-8", "surrogatepass")).digest()
 

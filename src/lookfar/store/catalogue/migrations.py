@@ -164,6 +164,11 @@ CREATE TRIGGER document_purged AFTER DELETE ON documents BEGIN
 END;
 """
 
+# What each source file contributes to the call graph: see calls.py.
+_CALLS = """
+CREATE TABLE calls (document INTEGER PRIMARY KEY, facts BLOB NOT NULL);
+"""
+
 # Separate from the tables, because a first build is quicker if it creates these at the end.
 _INDEXES = """
 CREATE INDEX IF NOT EXISTS documents_by_uri ON documents (uri, born);
@@ -177,7 +182,7 @@ CREATE INDEX IF NOT EXISTS links_by_name ON links (name) WHERE name != '';
 CREATE INDEX IF NOT EXISTS names_by_name ON names (name);
 """
 
-_STEPS = (_FIRST, _NAMES, _KINDS, _COMMUNITIES, _CHECKS)
+_STEPS = (_FIRST, _NAMES, _KINDS, _COMMUNITIES, _CHECKS, _CALLS)
 FORMAT = len(_STEPS)
 """The format this program writes; part of every epoch's fingerprint."""
 FORMAT_WITH_NAMES = 2
@@ -188,6 +193,8 @@ FORMAT_WITH_COMMUNITIES = 4
 """The first format with stored communities."""
 FORMAT_WITH_CHECKS = 5
 """The first format with hashes of its rows."""
+FORMAT_WITH_CALLS = 6
+"""The first format with stored calls."""
 
 
 FORMAT_RECORD = "format"

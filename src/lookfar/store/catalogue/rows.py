@@ -63,6 +63,7 @@ class Inserts:
         "links": "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         "names": "INSERT INTO names VALUES (?, ?, ?, ?)",
         "tags": "INSERT INTO tags VALUES (?, ?)",
+        "calls": "INSERT INTO calls VALUES (?, ?)",
         # After the documents, because it reads their rows.
         "checks": f"INSERT INTO checks SELECT id, ?, {STATE} FROM documents WHERE id = ?",
     }
@@ -107,7 +108,10 @@ class Inserts:
         rows["links"] += links
         rows["names"] += names
         rows["tags"] += tags
-        rows["checks"].append((hash_version(row, sections, chunks, links, names, tags), document))
+        calls = [(document, version.calls)] if version.calls else []
+        rows["calls"] += calls
+        hashed = hash_version(row, sections, chunks, links, names, tags, calls)
+        rows["checks"].append((hashed, document))
         if len(rows["documents"]) >= _BUFFERED_DOCUMENTS:
             self.flush()
 

@@ -54,22 +54,31 @@ _OF_VERSIONS = (
     "* FROM links WHERE document {} ORDER BY document, ordinal",
     "* FROM names WHERE document {} ORDER BY document, name, way, whole",
     "* FROM tags WHERE document {} ORDER BY document, tag",
+    "* FROM calls WHERE document {} ORDER BY document",
 )
 """The rows of versions, by table, in the order of hashing."""
+_FORMAT_WITH_CALLS = 6
+"""Older formats do not have the last of these tables."""
 _ALL = ">= -9223372036854775808"
 
 Rows = Sequence[tuple[Any, ...]]
 
 
 def hash_version(
-    document: tuple[Any, ...], sections: Rows, chunks: Rows, links: Rows, names: Rows, tags: Rows
+    document: tuple[Any, ...],
+    sections: Rows,
+    chunks: Rows,
+    links: Rows,
+    names: Rows,
+    tags: Rows,
+    calls: Rows,
 ) -> bytes:
     number, uri, born, *rest = document
     fixed = (number, uri, born, *rest[:8])
     # Values and order as they are read back: True comes back as 1.
     section_rows = [(*row[:-1], int(row[-1])) for row in sections]
     chunk_rows = [(owner, key, *rest) for key, owner, *rest in chunks]
-    return _hash([[fixed], section_rows, chunk_rows, links, sorted(names), sorted(tags)])
+    return _hash([[fixed], section_rows, chunk_rows, links, sorted(names), sorted(tags), calls])
 
 
 def _hash(tables: Sequence[Rows]) -> bytes:
@@ -129,9 +138,10 @@ def _broken(connection: sqlite3.Connection, which: str) -> Iterator[tuple[int, s
     )
     for document, uri in moved:
         yield document, f"{uri}: its file information differs from what was written"
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    stored = _OF_VERSIONS if version >= _FORMAT_WITH_CALLS else _OF_VERSIONS[:-1]
     tables = [
-        _Grouped(connection.execute(f"SELECT {statement.format(which)}"))
-        for statement in _OF_VERSIONS
+        _Grouped(connection.execute(f"SELECT {statement.format(which)}")) for statement in stored
     ]
     checks = connection.execute(
         f"SELECT document, rows FROM checks WHERE document {which} ORDER BY document"

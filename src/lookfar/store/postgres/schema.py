@@ -54,6 +54,8 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "postings": "field smallint, term text, first bigint, last bigint, entries integer, data bytea"
     " | field, term, first",
 }
+_LATER: Final[Mapping[str, str]] = {"calls": "document bigint, facts bytea | document"}
+"""Tables that were added after the first version."""
 _INDEXES: Final = (
     "documents (collection, uri, born)",
     "documents (collection, text_sha)",
@@ -71,13 +73,13 @@ TYPES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         (name.strip('"'), kind)
         for name, kind, *_ in (column.split() for column in columns.partition("|")[0].split(","))
     ]
-    for table, columns in _COLUMNS.items()
+    for table, columns in {**_COLUMNS, **_LATER}.items()
 }
 """Columns and their types, for statements that insert many rows at once."""
 
 
 def _table(name: str) -> str:
-    columns, _, key = _COLUMNS[name].partition("|")
+    columns, _, key = {**_COLUMNS, **_LATER}[name].partition("|")
     lines = [
         column if " null" in column else f"{column} NOT NULL"
         for column in (
@@ -135,10 +137,10 @@ CREATE POLICY own_damage ON damage USING (tenant = current_user);
     + "".join(f"CREATE INDEX ON {index};\n" for index in _INDEXES)
 )
 
-_STEPS: Final = (_FIRST,)
+_STEPS: Final = (_FIRST, _table("calls"))
 VERSION: Final = len(_STEPS)
 """The version of the tables that this program writes."""
-TABLES: Final = tuple(_COLUMNS)
+TABLES: Final = (*_COLUMNS, *_LATER)
 """The tables whose rows belong to a collection."""
 
 

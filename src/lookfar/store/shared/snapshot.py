@@ -23,9 +23,10 @@ from lookfar.ports import (
     Need,
     Place,
     Streams,
+    SymbolRow,
     Version,
 )
-from lookfar.store.catalogue import generations, graph
+from lookfar.store.catalogue import calls, generations, graph
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.exports import read_version
 from lookfar.store.catalogue.graph import Graph
@@ -267,6 +268,12 @@ class StoredSnapshot(KeywordQueries, ABC):
 
     def defining(self, name: str) -> list[tuple[str, Section]]:
         return catalog.find_definitions(self._connection, self.generation, name)
+
+    def call_facts(self, documents: Sequence[int]) -> dict[int, bytes]:
+        return calls.read_facts(self._connection, documents)
+
+    def symbols(self) -> list[SymbolRow]:
+        return calls.list_symbols(self._connection, self.generation)
 
     def neighbours(self, document: int, first: int, last: int) -> list[Place]:
         return catalog.neighbours(self._connection, document, first, last)

@@ -1,0 +1,212 @@
+"""Walk the call graph from a definition: its callers, its callees, and the tests that reach it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from lookfar.model import CallDirection, CallNode
+from lookfar.retrieve.calls.code_files import (
+    CONTAINERS,
+    CodeFile,
+    CodeFiles,
+    Place,
+    is_test_file,
+    split_title,
+)
+from lookfar.retrieve.calls.resolve import Resolver
+
+_CONSTRUCTORS: Final = ("__init__", "__new__", "constructor", "initialize", "init", "new")
+MOST_DEPTH: Final = 8
+MOST_NODES: Final = 2_000
+_MOST_VISITED: Final = 400
+"""Definitions whose callers are searched for one question."""
+
+
+class Link(NamedTuple):
+    """The calls between two definitions, as seen from one of them."""
+
+    place: Place
+    """The other definition; section -1 for code outside of any definition."""
+    lines: tuple[int, ...]
+    certain: bool
+    alone: bool
+    """Whether the calls cannot mean another definition of the repository."""
+
+
+class Graph:
+    """Call graph of one snapshot; edges are resolved when they are asked for."""
+
+    def __init__(self, files: CodeFiles) -> None:
+        self.files = files
+        self._resolver = Resolver(files)
+
+    def callers(self, place: Place) -> list[Link]:
+        """Return what calls a definition: certain callers first, then by URI and line."""
+        targets = self._same_targets(place)
+        found: dict[Place, _Calls] = {}
+        for file in self._files_that_may_call(targets):
+            names = self._names_in(file, targets)
+            for call in file.facts.calls:
+                if call.name not in names:
+                    continue
+                reached = self._resolver.resolve(file, call)
+                if targets.isdisjoint(reached.places):
+                    continue
+                caller = Place(file.document, call.section)
+                calls = found.setdefault(caller, _Calls())
+                calls.add(call.line, reached.certain, len(reached.places) == 1)
+        return self._sort(found)
+
+    def callees(self, place: Place) -> list[Link]:
+        """Return what a definition and everything inside it calls, in the same order."""
+        file = self.files.file(place.document)
+        inside = set(self._list_inside(file, place.section))
+        found: dict[Place, _Calls] = {}
+        for call in file.facts.calls:
+            if call.section not in inside:
+                continue
+            reached = self._resolver.resolve(file, call)
+            for target in reached.places:
+                calls = found.setdefault(target, _Calls())
+                calls.add(call.line, reached.certain, len(reached.places) == 1)
+        return self._sort(found)
+
+    def walk(
+        self, place: Place, direction: CallDirection, depth: int, limit: int, *, only_tests: bool
+    ) -> tuple[list[CallNode], bool]:
+        """Return what is within ``depth`` calls, nearest first, and whether that is all.
+
+        Beyond the first call only edges are followed that cannot mean another definition.
+        """
+        nodes: list[CallNode] = []
+        seen = {place, *self._same_targets(place)}
+        waiting = deque([(place, -1, 1)])
+        visited = 0
+        while waiting:
+            at, position, level = waiting.popleft()
+            visited += 1
+            if visited > _MOST_VISITED:
+                return nodes, False
+            for link in self.callers(at) if direction == "callers" else self.callees(at):
+                if link.place in seen or (level > 1 and not (link.certain or link.alone)):
+                    continue
+                node = self.describe(link, level, position)
+                if len(nodes) >= limit and not (only_tests and not node.test):
+                    return nodes, False
+                seen.add(link.place)
+                if not only_tests or node.test:
+                    nodes.append(node)
+                follow = link.certain or link.alone
+                if level < depth and follow and link.place.section >= 0:
+                    if only_tests and node.test:
+                        continue
+                    reached_from = -1 if only_tests else len(nodes) - 1
+                    waiting.append((link.place, reached_from, level + 1))
+        return nodes, True
+
+    def describe(self, link: Link, depth: int, parent: int) -> CallNode:
+        """Return a definition as a node of the graph."""
+        file = self.files.file(link.place.document)
+        symbol = file.symbols.get(link.place.section)
+        return CallNode(
+            uri=file.uri,
+            name=file.path_of(link.place.section),
+            kind=symbol.kind if symbol else "file",
+            line=symbol.line if symbol else 1,
+            end_line=symbol.end_line if symbol else 1,
+            depth=depth,
+            parent=parent,
+            calls=link.lines,
+            certain=link.certain,
+            test=is_test_file(file.uri) or bool(symbol and "t" in symbol.marks),
+        )
+
+    # -- callers --
+
+    def _same_targets(self, place: Place) -> frozenset[Place]:
+        """Return a class with its constructor, or a constructor with its class."""
+        file = self.files.file(place.document)
+        symbol = file.symbols.get(place.section)
+        if symbol is None:
+            return frozenset((place,))
+        places = {place}
+        if symbol.kind in CONTAINERS:
+            for name in _CONSTRUCTORS[:4]:
+                for member in file.children.get(place.section, {}).get(name, ()):
+                    places.add(Place(place.document, member.section))
+        elif split_title(symbol.title)[1] in _CONSTRUCTORS:
+            around = file.symbols.get(symbol.parent)
+            if around is not None and around.kind in CONTAINERS:
+                places.add(Place(place.document, symbol.parent))
+        return frozenset(places)
+
+    def _names_of(self, targets: Iterable[Place]) -> set[str]:
+        return {
+            split_title(self.files.file(place.document).symbols[place.section].title)[1]
+            for place in targets
+            if place.section in self.files.file(place.document).symbols
+        }
+
+    def _files_that_may_call(self, targets: frozenset[Place]) -> Iterator[CodeFile]:
+        """Yield the files with one of the names, or with the name of a default export's file."""
+        words = self._names_of(targets)
+        for place in targets:
+            file = self.files.file(place.document)
+            exported = file.facts.variables.get(-1, {}).get("default")
+            if exported and exported in words:
+                words = words | {file.uri.rpartition("/")[2].partition(".")[0]}
+        seen: set[int] = set()
+        for word in sorted(words):
+            for file in self.files.files_with(word):
+                if file.document not in seen:
+                    seen.add(file.document)
+                    yield file
+
+    def _names_in(self, file: CodeFile, targets: frozenset[Place]) -> set[str]:
+        """Return the names under which a file can call the targets."""
+        names = self._names_of(targets)
+        names.update(
+            bound for bound, _, there in file.facts.imports if there in names or there == "default"
+        )
+        return names
+
+    # -- shared --
+
+    def _list_inside(self, file: CodeFile, section: int) -> Iterator[int]:
+        yield section
+        for other, symbol in file.symbols.items():
+            parent = symbol.parent
+            while parent in file.symbols and parent != section:
+                parent = file.symbols[parent].parent
+            if parent == section and section >= 0:
+                yield other
+
+    def _sort(self, found: dict[Place, _Calls]) -> list[Link]:
+        links = [
+            Link(place, tuple(sorted(calls.lines)), calls.certain, calls.alone)
+            for place, calls in found.items()
+        ]
+        links.sort(
+            key=lambda link: (
+                not link.certain, self.files.uri_of(link.place.document), link.place.section,
+            )
+        )  # fmt: skip
+        return links
+
+
+class _Calls:
+    """The calls between two definitions, while they are collected."""
+
+    __slots__ = ("alone", "certain", "lines")
+
+    def __init__(self) -> None:
+        self.lines: set[int] = set()
+        self.certain = False
+        self.alone = False
+
+    def add(self, line: int, certain: bool, alone: bool) -> None:
+        self.lines.add(line)
+        self.certain = self.certain or certain
+        self.alone = self.alone or alone
