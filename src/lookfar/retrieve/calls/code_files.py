@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from lookfar.model import CallFacts, CodeSymbol, Filters
 from lookfar.ports import Snapshot
+from lookfar.store.keywords.signatures import fold
 from lookfar.text.parse.call_facts import decode_facts
 from lookfar.text.parse.calls import find_calls
 from lookfar.text.parse.formats import text_parser_for
@@ -129,7 +130,7 @@ class CodeFiles:
         """Yield the files that may contain a word, by URI."""
         documents = [
             document
-            for document in self._snapshot.documents_with(word.encode(), Filters())
+            for document in self._snapshot.documents_with(fold(word.encode()), Filters())
             if document in self._listed
         ]
         documents.sort(key=self.uri_of)

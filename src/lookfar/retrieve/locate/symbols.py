@@ -14,6 +14,7 @@ from lookfar.text.parse.languages import detect_language
 _BETWEEN = re.compile(r"\s*(?:::|->|[.#>→])\s*")
 _NAME = re.compile(r"[\w$~@!?-]+(?:\s*(?:::|->|[.#>→])\s*[\w$~@!?-]+)*")
 _SHOWN = 5
+_LONGEST_NAME = 200
 _PROSE = (".md", ".rst", ".txt", ".markdown", ".mdx", ".adoc", ".org", ".pdf", ".html")
 
 
@@ -54,7 +55,7 @@ def find_definitions(snapshot: Snapshot, name: str) -> list[Definition]:
 
 def is_symbol_name(text: str) -> bool:
     """Whether a text can only be a name in source code: not a path, nor a file name."""
-    if "/" in text or _NAME.fullmatch(text.strip()) is None:
+    if "/" in text or len(text) > _LONGEST_NAME or _NAME.fullmatch(text.strip()) is None:
         return False
     return detect_language(text) is None and not text.lower().endswith(_PROSE)
 

@@ -11,7 +11,7 @@ from lookfar.errors import InvalidArgument
 from lookfar.model import CallDirection, CallNode, RelatedEntry, RelatedKind
 from lookfar.ports import Snapshot
 from lookfar.retrieve.calls.code_files import CodeFiles, Place
-from lookfar.retrieve.calls.graph import MOST_DEPTH, MOST_NODES, Graph
+from lookfar.retrieve.calls.walking import MOST_DEPTH, MOST_NODES, Graph
 
 CALL_KINDS: Final[tuple[RelatedKind, ...]] = ("callers", "callees", "impact", "tests")
 _IMPACT_DEPTH: Final = 3
@@ -35,11 +35,10 @@ def find_call_relations(
     snapshot: Snapshot, place: Place | None, kind: RelatedKind, limit: int
 ) -> tuple[list[RelatedEntry], int]:
     """Return entries of one kind of the call graph, and their number without the limit."""
-    files = CodeFiles(snapshot)
-    if place is None or place.document not in files.documents.values():
+    if place is None:
         return [], 0
-    graph = Graph(files)
-    if place.section not in files.file(place.document).symbols:
+    graph = Graph(CodeFiles(snapshot))
+    if not graph.has(place):
         return [], 0
     direction: CallDirection = "callees" if kind == "callees" else "callers"
     depth = {"impact": _IMPACT_DEPTH, "tests": _TEST_DEPTH}.get(kind, 1)
@@ -57,6 +56,11 @@ def walk_calls(
     """Return a definition, what is within ``depth`` calls of it, and whether that is all."""
     check_bounds(depth, limit)
     graph = Graph(CodeFiles(snapshot))
+    if not graph.has(place):
+        raise InvalidArgument(
+            "The call graph does not cover this definition.",
+            hint="Its language has no grammar, or its file could not be parsed.",
+        )
     file = graph.files.file(place.document)
     symbol = file.symbols[place.section]
     own = CallNode(

@@ -75,8 +75,7 @@ def _related(session: Session, given: RelatedInput, call: Call) -> Result:
 
 RELATED = Tool(
     "related",
-    "What a document links to, what links to it, what is like it, and its commits; where a name is"
-    " defined and used.",
+    "Related documents and commits; where a name is defined, used and called.",
     RelatedInput,
     _related,
     lean=True,

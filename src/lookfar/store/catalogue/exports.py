@@ -13,7 +13,7 @@ from hashlib import sha256
 from lookfar.model import Fingerprint
 from lookfar.ports import ChunkRow, Place, Version
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.calls import read_facts
+from lookfar.store.catalogue.call_rows import read_facts
 from lookfar.store.ground.sql import Connection
 
 Vectors = Callable[[Sequence["Place"]], Sequence[bytes]]

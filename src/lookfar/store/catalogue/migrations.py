@@ -164,7 +164,7 @@ CREATE TRIGGER document_purged AFTER DELETE ON documents BEGIN
 END;
 """
 
-# What each source file contributes to the call graph: see calls.py.
+# What each source file contributes to the call graph: see call_rows.py.
 _CALLS = """
 CREATE TABLE calls (document INTEGER PRIMARY KEY, facts BLOB NOT NULL);
 """

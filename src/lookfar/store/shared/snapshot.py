@@ -26,7 +26,7 @@ from lookfar.ports import (
     SymbolRow,
     Version,
 )
-from lookfar.store.catalogue import calls, generations, graph
+from lookfar.store.catalogue import call_rows, generations, graph
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.exports import read_version
 from lookfar.store.catalogue.graph import Graph
@@ -270,10 +270,10 @@ class StoredSnapshot(KeywordQueries, ABC):
         return catalog.find_definitions(self._connection, self.generation, name)
 
     def call_facts(self, documents: Sequence[int]) -> dict[int, bytes]:
-        return calls.read_facts(self._connection, documents)
+        return call_rows.read_facts(self._connection, documents)
 
     def symbols(self) -> list[SymbolRow]:
-        return calls.list_symbols(self._connection, self.generation)
+        return call_rows.list_symbols(self._connection, self.generation)
 
     def neighbours(self, document: int, first: int, last: int) -> list[Place]:
         return catalog.neighbours(self._connection, document, first, last)

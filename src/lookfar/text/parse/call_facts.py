@@ -17,7 +17,7 @@ def encode_facts(facts: CallFacts | None) -> bytes:
         return b""
     shape = (
         VERSION, facts.language, facts.symbols, facts.calls, facts.imports,
-        {str(section): names for section, names in facts.variables.items() if names},
+        {str(section): names for section, names in facts.variables.items()},
     )  # fmt: skip
     return compress(json.dumps(shape, separators=(",", ":"), ensure_ascii=False).encode(), 1)
 

@@ -45,6 +45,7 @@ _WRAPPED = re.compile(
     re.DOTALL,
 )
 """Types that stand for the type inside them."""
+_LOOSE = re.compile(r"\s*([.()])\s*")
 _EMPTY = frozenset(("None", "null", "undefined", "nil", "False", "True", "void"))
 
 
@@ -77,7 +78,7 @@ def simplify(written: str, rules: CallRules) -> str:
     if "<" in written:
         written = _GENERIC.sub("", written)
     written = written.replace("?.", ".").replace("->", ".").replace("::", ".").replace("!", "")
-    written = re.sub(r"\s+", "", written).replace("{}", "()")
+    written = _LOOSE.sub(r"\1", written).replace("{}", "()")
     head, dot, rest = written.partition(".")
     if head in rules.own:
         written = OWN + dot + rest
@@ -173,11 +174,17 @@ class _Reader:
             symbols=tuple(self._read_symbols()),
             calls=tuple(calls[:_MOST_CALLS]),
             imports=tuple(dict.fromkeys(imports)),
-            variables={
-                section: {name: value for name, values in names.items() if (value := _only(values))}
-                for section, names in sorted(self._variables.items())
-            },
+            variables=self._known_variables(),
         )
+
+    def _known_variables(self) -> dict[int, dict[str, str]]:
+        """Return the names of the file and of its classes that stand for one expression."""
+        known: dict[int, dict[str, str]] = {}
+        for section, names in sorted(self._variables.items()):
+            for name, values in names.items():
+                if value := _only(values):
+                    known.setdefault(section, {})[name] = value
+        return known
 
     # -- scopes --
 
@@ -379,7 +386,7 @@ class _Reader:
             if value is not None:
                 path = self._substitute(value, scope, 1) if value != UNKNOWN else UNKNOWN
                 if path == UNKNOWN or path.endswith("()") or path in (OWN, PARENT):
-                    return  # A parameter or a computed value: nobody can tell what it is.
+                    return  # A parameter or a computed value: which function it is, is not known.
                 receiver, _, name = path.rpartition(".")
             resolved = receiver
         section = self._section_at(self._char(byte))

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from lookfar import __version__
 from lookfar.common.hidden_characters import flags
-from lookfar.errors import InvalidArgument
+from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.index.progress import Progress
-from lookfar.model import Filters, Hit, Lane, Listed, Mode
+from lookfar.model import Filters, Hit, Lane, Listed, Mode, Reading
 from lookfar.retrieve.locate.address import format_citation
 from lookfar.serve.http.web.marks import best_window, find_marks, marked_terms
 from lookfar.serve.http.web.result_pages import Facets, FacetValues, Listings, Page, count
@@ -193,6 +193,8 @@ def _document(session: Session, given: DocumentInput, call: Call) -> Result:
             )
         )
         entries, totals = related["entries"], related["totals"]
+        calls = _find_calls(session, part)
+        entries, totals = [*calls["entries"], *entries], {**calls["totals"], **totals}
     text = whole.text[:_DOCUMENT_CHARS]
     terms = marked_terms(given.query) if given.query.strip() else frozenset[str]()
     # A request for the whole document has no part to highlight.
@@ -211,6 +213,21 @@ def _document(session: Session, given: DocumentInput, call: Call) -> Result:
         "totals": totals,
     }
     return Result(data, "")
+
+
+def _find_calls(session: Session, part: Reading) -> Json:
+    """Return the callers, callees and tests of the definition that a part is in."""
+    if not part.heading_path:
+        return {"entries": [], "totals": {}}
+    target = f"{part.uri}#{' > '.join(part.heading_path)}"
+    try:
+        related = session.library.related(
+            target, kinds=("callers", "callees", "tests"), limit=20, collection=part.collection
+        )
+    except (Ambiguous, NotFound):
+        # It has no name of its own, or the file changed since it was indexed.
+        return {"entries": [], "totals": {}}
+    return json_shapes.related(related)
 
 
 class GraphInput(Input):

@@ -7,8 +7,9 @@ import { ask } from "/web/api.js";
 const KINDS = {
   backlinks: "Linked from", links: "Links to", similar: "Similar", community: "Same community",
   memories: "Remembered in", commits: "Commits", definitions: "Defined", mentions: "Mentioned",
+  callers: "Called by", callees: "Calls", tests: "Tested by",
 };
-const ORDER = ["backlinks", "links", "similar", "community", "memories", "commits"];
+const ORDER = ["callers", "callees", "tests", "backlinks", "links", "similar", "community", "memories", "commits"];
 const STATES = {
   moved: "This passage has moved within its file since it was cited.",
   changed: "This file has changed since it was indexed or cited.",
@@ -84,7 +85,7 @@ export function show(main, params, frame) {
       return h("section", null,
         h("h2", null, KINDS[kind], " ", h("span", { class: "count" }, page.totals[kind] ?? entries.length)),
         h("ul", { class: "related" }, entries.slice(0, 20).map((entry) => h("li", null,
-          entry.uri ? h("a", { href: link("read", { c: entry.collection || page.collection, u: entry.uri, ...(kind === "backlinks" && entry.line ? { s: entry.line, e: entry.line } : {}) }) }, name(entry.title || entry.uri))
+          entry.uri ? h("a", { href: link("read", { c: entry.collection || page.collection, u: entry.uri, ...((kind === "backlinks" || "certain" in entry) && entry.line ? { s: entry.line, e: entry.line } : {}) }) }, name(entry.title || entry.uri), entry.certain === false ? " (by name)" : "")
             : h("span", { class: "ghost", title: "This document does not exist" }, name(entry.target)),
           entry.context && kind !== "links" ? h("p", { class: "small" }, visibleText(entry.context)) : null))));
     }));

@@ -42,6 +42,11 @@ class Graph:
         self.files = files
         self._resolver = Resolver(files)
 
+    def has(self, place: Place) -> bool:
+        """Whether a definition is in a source file whose calls are known."""
+        known = place.document in self.files.documents.values()
+        return known and place.section in self.files.file(place.document).symbols
+
     def callers(self, place: Place) -> list[Link]:
         """Return what calls a definition: certain callers first, then by URI and line."""
         targets = self._same_targets(place)
