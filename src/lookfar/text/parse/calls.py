@@ -17,9 +17,9 @@ from lookfar.model import CallFacts, CallSite, CodeSymbol, Document, Section, Sy
 from lookfar.text.normalise import ByteOffsets
 from lookfar.text.parse.call_rules import CALL_RULES, Bound, CallRules, Import
 from lookfar.text.parse.comments import compile_query
-from lookfar.text.parse.grammars import node_text
+from lookfar.text.parse.grammars.rules import node_text
 from lookfar.text.parse.languages import find_language
-from lookfar.text.parse.source_code import parse_tree
+from lookfar.text.parse.syntax_tree import parse_tree
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree

@@ -6,6 +6,7 @@ Text that a grammar should not parse has no tree: huge, minified, deeply nested 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from zlib import compress
 
@@ -36,8 +37,12 @@ _EXPORT_MACRO = re.compile(
 )
 
 
+@lru_cache(maxsize=1)
 def parse_tree(language: Language, text: str) -> Tree | None:
-    """Return the syntax tree, or None without a grammar or if the text is unsuitable."""
+    """Return the syntax tree, or None without a grammar or if the text is unsuitable.
+
+    The last tree is kept, because definitions, comments and calls are read one after the other.
+    """
     if not language.grammar or not text.strip() or len(text) > _LARGEST:
         return None
     data = text.encode("utf-8")
