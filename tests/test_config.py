@@ -24,6 +24,8 @@ EVERYTHING = {doc.key: doc for doc in describe()}
 TRUSTED = {
     "memory.project_dir",
     *("index.dir", "sources.allow_hard_links", "sources.allow_secrets", "git.trusted"),
+    # It may not let extractors run longer or take more memory.
+    *("sources.extract_seconds", "sources.extract_memory_bytes"),
     # A cloned folder chooses no model, no service and no key.
     *(key for key in EVERYTHING if key.startswith("embed.")),
     *("search.rerank", "search.rerank_model"),

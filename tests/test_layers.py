@@ -20,7 +20,7 @@ CONTRACTS = {
     "model": "Within model, topics build on documents and files",
     "config": "Within config, loading builds on checks, and those on the table of settings",
     "evaluate": "Within evaluate, measuring builds on questions and results, and those on metrics",
-    "text": "Within text, chunking, parsing and extracting are siblings above normalisation",
+    "text": "Within text, chunking and parsing are siblings above extracting and normalisation",
     "retrieve": "Within retrieve, folders import downwards only",
     "index": "Within index, passes are above preparing, and preparing is above the recipe",
     "serve": "Within serve, imports go from the entry point down to what is shown",
@@ -32,7 +32,7 @@ CONTRACTS = {
     "pure": "Parsing and chunking touch nothing outside their arguments",
     "extract": "Extractors read no file, run nothing and fetch nothing",
     "sqlite": "SQLite is spoken in the store only",
-    "subprocess": "Programs are run by git_history, worker and endpoint only",
+    "subprocess": "Programs are run by git_history, worker, extraction and endpoint only",
     "faces": "Servers and terminals are known in serve only",
 }
 

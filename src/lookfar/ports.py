@@ -104,6 +104,8 @@ class Version:
     """Number of passages that are masked because they look like secrets."""
     calls: bytes = b""
     """Encoded ``CallFacts`` of source code; empty for other documents."""
+    doubts: tuple[str, ...] = ()
+    """Warnings about how its text was read: a guessed encoding, or parts without text."""
 
 
 class Known(NamedTuple):
@@ -113,6 +115,8 @@ class Known(NamedTuple):
     fingerprint: Fingerprint
     settled: bool
     raw_sha: bytes
+    extractor: str = ""
+    """Name and version of the extractor that made its text; empty for a file that is text."""
 
 
 class LeftOut(NamedTuple):
@@ -125,6 +129,8 @@ class LeftOut(NamedTuple):
     message: str
     fingerprint: Fingerprint
     settled: bool
+    extractor: str = ""
+    """Name and version of the extractor that refused it; another version may accept it."""
 
 
 class Place(NamedTuple):

@@ -523,8 +523,8 @@ def test_mixed_line_ends_stay_mixed_and_new_lines_end_like_their_neighbour(folde
     ("raw", "message"),
     [
         ("# A\n".encode("utf-16"), "UTF-16"),
-        ("# A\n".encode("utf-16-be"), "NUL bytes"),
-        (b"# A\n\nl\xe9gende\n", "not valid UTF-8 at byte 6"),
+        ("# A\n".encode("utf-16-be"), "UTF-16"),
+        (b"# A\n\nl\xe9gende\n", "windows-1252, which can be read but not edited"),
         (b"# A\n\0\n", "NUL bytes"),
     ],
 )

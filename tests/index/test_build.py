@@ -237,7 +237,7 @@ def test_skipped_files_are_not_read_again(library: Library, root: Path) -> None:
 
 
 def test_broken_utf_8_is_searchable_and_warned_about(library: Library, root: Path) -> None:
-    (root / "broken.md").write_bytes(b"# Caf\xe9\n\nsaxophone \xff\xfe text\n")
+    (root / "broken.md").write_bytes("# Café à Köln\n\nsaxophone ".encode() + b"\xff text\n")
     assert library.index().failures == ()
     assert [hit.uri for hit in library.search("saxophone", mode="keyword").hits] == ["broken.md"]
     with library.folder().store.snapshot() as snapshot:

@@ -72,7 +72,7 @@ def test_settled(mtime: int, ctime: int, read_at: int, expected: bool) -> None:
         ("\ufeffhello".encode("utf-16-le"), False),
         ("\ufeffhello".encode("utf-16-be"), False),
         ("\ufeffhello".encode("utf-32-be"), False),
-        ("hello".encode("utf-16-le"), True),
+        ("hello".encode("utf-16-le"), False),
     ],
 )
 def test_is_binary(head: bytes, expected: bool) -> None:
@@ -86,7 +86,8 @@ def test_is_binary(head: bytes, expected: bool) -> None:
         (b"plain\ttext\r\n\f", False),
         ("日本語のテキスト".encode() * 600, False),
         ("Grüße aus Köln, und noch ein paar Wörter".encode("latin-1"), False),
-        (bytes(range(128, 256)) * 4, True),
+        ("日本語のテキスト".encode("shift_jis"), False),
+        (bytes(range(1, 256)) * 4, True),
         (b"\x01\x02text" * 9, True),
         (b"a\0b", True),
         ("\ufeffhello".encode("utf-16-le"), False),

@@ -13,7 +13,7 @@ from typing import Any
 
 import lookfar.errors
 from lookfar.embed.hashed import HashedEmbedder
-from lookfar.index.prepare import Prepared, embed, prepare
+from lookfar.index.prepare import Prepared, decode_content, embed, prepare
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import CollectionSnapshot, Place, Store, Version, Writer
 from lookfar.store.keywords.analyser import terms_of
@@ -54,7 +54,7 @@ class Shelf:
         raw = text.encode()
         prepared = prepare(
             uri,
-            raw,
+            decode_content(raw),
             Fingerprint(len(raw), 1, 1, 1),
             settled=True,
             sizes=SIZES,

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from lookfar.index.prepare import Prepared, prepare
+from lookfar.index.prepare import Content, Prepared, prepare
 from lookfar.index.rederive import make_maker
 from lookfar.model import Fingerprint
 from lookfar.ports import Maker, StoredDocument
@@ -26,7 +26,7 @@ def maker(shelf: Shelf) -> Maker:
     def prepared(stored: StoredDocument) -> Prepared | None:
         result = prepare(
             stored.uri,
-            stored.text.encode(),
+            Content(stored.text, b""),
             Fingerprint(0, 0, 0, 0),
             settled=True,
             sizes=SIZES,

@@ -8,7 +8,6 @@ from collections.abc import Collection as Several
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from threading import Lock, Thread
@@ -20,11 +19,11 @@ from lookfar.collections.collection import (
     OpenModel,
     describe_status,
 )
+from lookfar.collections.current_texts import CurrentTexts
 from lookfar.collections.file_edits import FileEdits
 from lookfar.collections.following import FolderFollowing
 from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing, Scrubber
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
-from lookfar.collections.read_documents import unknown_document
 from lookfar.collections.variants import Variants, place_index
 from lookfar.common.turns import TURNS
 from lookfar.errors import (
@@ -34,16 +33,13 @@ from lookfar.errors import (
     IOFailed,
     LookfarError,
     ModelUnavailable,
-    NotFound,
     as_out_of_memory,
 )
 from lookfar.index import freshness
-from lookfar.index.recipe import epoch_fingerprint, policy_from, secrets_from
+from lookfar.index.recipe import epoch_fingerprint, policy_from
 from lookfar.model import Document, Incomplete, IndexReport, Lane, Status
-from lookfar.sources.confine import Refused, Root
+from lookfar.sources.confine import Root
 from lookfar.store.opening import open_store
-from lookfar.text.normalise import normalise
-from lookfar.text.parse.formats import text_parser_for
 
 if TYPE_CHECKING:
     from lookfar.collections.receipts import ReceiptBook
@@ -51,6 +47,7 @@ if TYPE_CHECKING:
     from lookfar.edit.editor import Editor
     from lookfar.index.keeper import Pass
     from lookfar.index.progress import OnProgress
+    from lookfar.index.skipped_files import SkippedFiles
     from lookfar.index.strategies import Work
     from lookfar.ports import CollectionSnapshot, Maker, Snapshot
     from lookfar.sources.folder.policy import Policy
@@ -85,6 +82,7 @@ class Files(Collection):
         self.variants = Variants(place, settings)
         self.root = root
         self._edits = FileEdits(root, self.store)
+        self._current = CurrentTexts(root, self.store, lambda: self.settings)
         self.last_walk: Walk | None = None
         """The last walk over the files, which speeds up the next one."""
         self.background: Thread | None = None
@@ -353,33 +351,13 @@ class Files(Collection):
         return [Incomplete("rebuilding", detail)]
 
     def source(self, uri: str) -> str | None:
-        """Return a document's normalised text as the disk has it now, with secrets masked.
+        return self._current.read_source(uri)
 
-        None for a file of secrets. A sealed collection returns the stored text.
-        """
-        if self.sealed:
-            with self.store.snapshot() as snapshot:
-                return snapshot.text(uri)
-        try:
-            raw, _ = self.root.read(uri, self.settings.sources.max_file_bytes)
-        except Refused:
-            return None
-        screened = secrets_from(self.settings).screen(uri, normalise(raw)[0])
-        return None if screened.refused else screened.text
+    def readable(self, uri: str) -> str | None:
+        return self._current.read_for_citing(uri)
 
     def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
-        """Parse a document from the disk, and return whether it is what was indexed."""
-        row = snapshot.document(uri)
-        text = self.source(uri) if row else None
-        if row is not None and text is None:
-            raise NotFound(
-                f"{uri!r} was deleted after it was indexed.",
-                hint="Search still shows the indexed text; lookfar index removes it.",
-            )
-        if row is None or text is None:
-            raise unknown_document(snapshot, uri)
-        same = sha256(text.encode("utf-8")).digest() == row["text_sha"]
-        return text_parser_for(uri)(uri, text), same
+        return self._current.read_document(snapshot, uri)
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         def find_stale(snapshot: CollectionSnapshot) -> tuple[str, ...]:
@@ -389,7 +367,19 @@ class Files(Collection):
         fingerprint = epoch_fingerprint(self.settings, self.embedder)
         looks = check and not self.sealed
         state = describe_status(self, collection, fingerprint, find_stale if looks else None)
-        return replace(state, receipts=self.receipts.total())
+        skipped = self.summarise_skipped()
+        return replace(
+            state,
+            receipts=self.receipts.total(),
+            skipped=skipped.counts,
+            skipped_examples=skipped.examples,
+        )
+
+    def summarise_skipped(self) -> SkippedFiles:
+        """Return which files the last walk of this process and the last pass skipped."""
+        from lookfar.index.skipped_files import summarise_stored
+
+        return summarise_stored(self.store, self.last_walk)
 
     def walk(self) -> Walk:
         from lookfar.sources.folder.walk import walk

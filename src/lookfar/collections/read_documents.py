@@ -18,6 +18,7 @@ from typing import Final
 from unicodedata import normalize
 
 from lookfar.collections.collection import Collection, note_held
+from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.index.progress import OnProgress
@@ -39,6 +40,7 @@ from lookfar.model import (
     display_path,
 )
 from lookfar.ports import Place, Snapshot
+from lookfar.retrieve.locate.places import list_places, stored_places
 from lookfar.retrieve.locate.symbols import (
     find_definitions,
     find_only_definition,
@@ -61,6 +63,7 @@ from lookfar.retrieve.neighbours.related import (
     list_definitions,
 )
 from lookfar.retrieve.neighbours.related import find_related as rank_related
+from lookfar.text.extract.formats import extractor_for
 from lookfar.text.parse.formats import text_parser_for
 
 _MAX_NAME: Final = 300
@@ -108,6 +111,9 @@ def read(collection: Collection, target: str | Target, *, name: str = "") -> Rea
         sha256=sha256(text.encode("utf-8")).hexdigest(),
         text=text,
         state=state,
+        extracted=extractor_for(document.uri) is not None and document.lane == "docs",
+        places=list_places(document.places, span.start, span.end),
+        warnings=document.warnings,
     )
 
 
@@ -153,6 +159,7 @@ def outline(collection: Collection, uri: str, *, name: str = "") -> Outline:
             return collection.read_current(snapshot, _indexed_spelling(snapshot, uri))[0]
 
     document = collection.healing.run(look)
+    lines = Lines(document.text)
     return Outline(
         collection=name or collection.name,
         uri=document.uri,
@@ -162,6 +169,7 @@ def outline(collection: Collection, uri: str, *, name: str = "") -> Outline:
         tags=document.tags,
         sections=tuple(section for section in document.sections if section.level),
         symbols=document.symbols,
+        places=tuple((lines.line_of(start), label) for start, label in document.places),
     )
 
 
@@ -429,6 +437,7 @@ def _find_part(snapshot: Snapshot, wanted: Target) -> tuple[tuple[str, ...], Par
     if not (wanted.heading or wanted.lines or wanted.chars):
         return (), Part(wanted.uri)
     document = text_parser_for(wanted.uri)(wanted.uri, snapshot.text(wanted.uri) or "")
+    document = replace(document, places=stored_places(snapshot, wanted.uri))
     if wanted.chars:
         path, span, _ = check_citation(document, wanted, document.text)
     else:

@@ -10,11 +10,15 @@ from lookfar.collections.file_collection import Files
 from lookfar.collections.file_edits import to_uri
 from lookfar.collections.read_documents import contains
 from lookfar.index.recipe import secrets_from
-from lookfar.model import Ruling
+from lookfar.model import Ruling, Skipped
 from lookfar.sources.confine import Refused
 from lookfar.sources.fingerprints import is_binary
+from lookfar.text.extract.formats import extractor_for
 from lookfar.text.normalise import normalise
 from lookfar.text.parse.formats import detect_format, is_readable
+
+_EVERY = 10_000_000
+"""More skipped entries than this are only counted."""
 
 
 def measure_files(folder: Files, prefix: str = "") -> Mapping[str, int]:
@@ -24,6 +28,15 @@ def measure_files(folder: Files, prefix: str = "") -> Mapping[str, int]:
         for file in folder.walk().files
         if file.uri.startswith(prefix) and is_readable(file.uri, folder.policy.any_text)
     }
+
+
+def list_skipped(folder: Files) -> list[Skipped]:
+    """Return every file and folder that is skipped, by URI, with the reason."""
+    from lookfar.index import skipped_files
+    from lookfar.sources.folder.walk import walk
+
+    seen = None if folder.sealed else walk(folder.root, folder.policy, most_skipped=_EVERY)
+    return skipped_files.list_skipped(seen, skipped_files.load_left_out(folder.store))
 
 
 def count_folders(folder: Files) -> int:
@@ -36,7 +49,8 @@ def explain_path(folder: Files, path: str) -> Ruling:
 
     ``path`` is a URI, or absolute; raises ``OutsideRoot`` for one that leaves the folder.
     """
-    from lookfar.sources.folder.why import why
+    from lookfar.index.skipped_files import load_left_out
+    from lookfar.sources.folder.why import BUILT_IN, why
 
     uri = folder.root.uri_of(path) if os.path.isabs(path) else to_uri(path)
     ruling = why(
@@ -46,6 +60,11 @@ def explain_path(folder: Files, path: str) -> Ruling:
         understood=detect_format(uri) is not None,
         decode=lambda raw: normalise(raw)[0],
     )
+    if ruling.admitted:
+        for left in load_left_out(folder.store):
+            if left.uri == uri and not left.failed:
+                # Only reading it showed why: it is encrypted, damaged, or has no text.
+                ruling = Ruling(uri, False, left.code, left.message, BUILT_IN, uri)
     return replace(ruling, indexed=contains(folder, uri), collection=folder.name)
 
 
@@ -57,7 +76,7 @@ def skip_reason(folder: Files, uri: str) -> str:
     from lookfar.sources.folder.walk import judge_file
 
     try:
-        raw, _ = folder.root.read(uri, folder.settings.sources.max_file_bytes)
+        raw, _ = folder.root.read(uri, folder.policy.size_limit(uri))
     except Refused as refusal:
         return refusal.reason
     verdict = judge_file(folder.root, folder.policy, uri)
@@ -65,6 +84,8 @@ def skip_reason(folder: Files, uri: str) -> str:
         return verdict.reason
     if not is_readable(uri, folder.policy.any_text):
         return "no_parser"
+    if extractor_for(uri) is not None:
+        return ""
     if is_binary(raw, known=detect_format(uri) is not None):
         return "binary"
     refused = secrets_from(folder.settings).screen(uri, normalise(raw)[0]).refused

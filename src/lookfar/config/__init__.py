@@ -11,6 +11,7 @@ from __future__ import annotations
 from lookfar.config.environment import (
     OPENAI_KEY as OPENAI_KEY,
     TOKENS_VARIABLE as TOKENS_VARIABLE,
+    bare_environment as bare_environment,
     child_environment as child_environment,
     read_secret as read_secret,
     read_tokens as read_tokens,

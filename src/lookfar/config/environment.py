@@ -39,6 +39,17 @@ def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, **extra}
 
 
+_KEPT_BARE: Final = (
+    *("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
+    *("LANG", "LC_ALL", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR"),
+)
+
+
+def bare_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Return what a child process needs to start, without keys and tokens of the user."""
+    return {name: os.environ[name] for name in _KEPT_BARE if name in os.environ} | {**extra}
+
+
 def sudo_user(environ: Mapping[str, str] | None = None) -> int | None:
     """Return the ID of the user who called sudo, read as git reads it; None without sudo."""
     text = read_environment(environ).get("SUDO_UID", "")

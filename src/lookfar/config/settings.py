@@ -46,7 +46,7 @@ class SourcesSettings:
     )
     exclude: tuple[str, ...] = setting((), "Globs of files and folders to skip.", patterns=True)
     any_text: bool = setting(
-        False, "Also read text files of unknown formats, such as LICENSE or schema.prisma."
+        True, "Also read text files of unknown formats, such as Procfile or schema.prisma."
     )
     respect_ignore_files: bool = setting(True, "Skip what .gitignore files exclude.")
     generated: bool = setting(
@@ -54,6 +54,28 @@ class SourcesSettings:
     )
     max_file_bytes: int = setting(
         1_048_576, "Skip larger files.", low=1, high=1_073_741_824, size=True
+    )
+    max_document_bytes: int = setting(
+        52_428_800,
+        "Skip larger files of formats whose text is extracted, such as PDF.",
+        low=1,
+        high=1_073_741_824,
+        size=True,
+    )
+    extract_seconds: float = setting(
+        60.0,
+        "Give up a file after so many seconds of processor time for extracting its text.",
+        low=1.0,
+        high=3_600.0,
+        trusted=True,
+    )
+    extract_memory_bytes: int = setting(
+        1_073_741_824,
+        "Give up a file that needs more memory for extracting its text.",
+        low=268_435_456,
+        high=68_719_476_736,
+        size=True,
+        trusted=True,
     )
     max_files: int = setting(50_000, "Read at most this many files.", low=1, high=10_000_000)
     max_depth: int = setting(20, "Descend at most this many folders.", low=1, high=200)

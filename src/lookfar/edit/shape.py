@@ -16,9 +16,9 @@ from typing import NamedTuple
 from lookfar.errors import InvalidArgument
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, copies_mask
 from lookfar.sources.secrets.values import MASK
+from lookfar.text.encodings import UTF8, decode, label
 
 _BOM = "\ufeff"
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BREAK = re.compile(r"\r\n|\r|\n")
 
 Piece = str | tuple[int, int]
@@ -37,26 +37,7 @@ class Shape:
     __slots__ = ("_breaks", "_lacks_newline", "_mark", "_raw", "secrets", "text")
 
     def __init__(self, uri: str, raw: bytes, secrets: Secrets = NO_EXCEPTIONS) -> None:
-        if raw[:2] in _UTF16:
-            raise InvalidArgument(
-                f"{uri!r} is UTF-16, which can be read but not edited.",
-                hint="Save it as UTF-8 first.",
-                details={"uri": uri, "reason": "encoding"},
-            )
-        if b"\0" in raw:
-            raise InvalidArgument(
-                f"{uri!r} contains NUL bytes, so it is not a text file.",
-                hint="Choose a text file in UTF-8.",
-                details={"uri": uri, "reason": "binary"},
-            )
-        try:
-            decoded = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise InvalidArgument(
-                f"{uri!r} is not valid UTF-8 at byte {error.start}.",
-                hint="Save it as UTF-8 first.",
-                details={"uri": uri, "reason": "encoding"},
-            ) from error
+        decoded = _decode_editable(uri, raw)
         self._mark = _BOM if decoded.startswith(_BOM) else ""
         self._raw = decoded.removeprefix(_BOM)
         text = _BREAK.sub("\n", self._raw) if "\r" in self._raw else self._raw
@@ -118,6 +99,28 @@ class Shape:
         match = _BREAK.match(self._raw, self._file_offset(newline)) if newline >= 0 else None
         match = match or _BREAK.search(self._raw)
         return match[0] if match else "\n"
+
+
+def _decode_editable(uri: str, raw: bytes) -> str:
+    """Return the text of a UTF-8 file with its byte-order mark; raise for any other file."""
+    encoding = decode(raw).encoding
+    problem = f"{uri!r} is {label(encoding)}, which can be read but not edited."
+    if encoding == UTF8:
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            problem = f"{uri!r} is not valid UTF-8 at byte {error.start}."
+        else:
+            if b"\0" not in raw:
+                return text
+            raise InvalidArgument(
+                f"{uri!r} contains NUL bytes, so it is not a text file.",
+                hint="Choose a text file in UTF-8.",
+                details={"uri": uri, "reason": "binary"},
+            )
+    raise InvalidArgument(
+        problem, hint="Save it as UTF-8 first.", details={"uri": uri, "reason": "encoding"}
+    )
 
 
 def apply_changes(text: str, changes: Sequence[Change]) -> str:

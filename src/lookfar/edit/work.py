@@ -12,6 +12,7 @@ from lookfar.model import Document
 from lookfar.sources.confine import components
 from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import judge_file
+from lookfar.text.extract.formats import extractor_for
 from lookfar.text.normalise import normalise
 from lookfar.text.parse.formats import detect_format
 from lookfar.text.parse.markdown import parse
@@ -81,6 +82,14 @@ class Workspace:
     def check_editable(self, uri: str) -> None:
         """Raise unless the document is Markdown and would be indexed."""
         components(uri)
+        extracted = extractor_for(uri)
+        if extracted is not None:
+            raise InvalidArgument(
+                f"{uri!r} is not a Markdown file: its text was extracted from a file of the format"
+                f" {extracted.name}, which cannot be edited.",
+                hint="Change it in the program that made it; the index follows.",
+                details={"uri": uri, "reason": "format"},
+            )
         file_format = detect_format(uri)
         if file_format is None or file_format.language != "markdown":
             raise InvalidArgument(

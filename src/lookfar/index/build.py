@@ -9,6 +9,8 @@ import os
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
 from typing import Any
 
 from lookfar.config import EmbedSettings, Settings
@@ -17,13 +19,15 @@ from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
 from lookfar.index.recipe import (
     CHUNKING,
+    allowance_from,
     describe_format,
     epoch_fingerprint,
     policy_from,
     secrets_from,
     sizes_from,
 )
-from lookfar.index.reconcile import Changes, Request, compare
+from lookfar.index.reconcile import Changes, Request, compare, name_extractor
+from lookfar.index.skipped_files import MOST_EXAMPLES, summarise_skipped
 from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPool
 from lookfar.model import Failure, Fingerprint, IndexReport, Lane, Skipped
 from lookfar.ports import Embedder, Known, LeftOut, Store, Version, Writer
@@ -36,7 +40,6 @@ _BATCH_FILES = 64
 _WORTH_PROCESSES = 4_000_000
 _UNLISTED = "this folder could not be listed"
 _NO_FINGERPRINT = Fingerprint(0, 0, 0, 0)
-_MOST_EXAMPLES = 5
 
 
 Batches = Iterator[tuple[Sequence[Request], list[Outcome]]]
@@ -66,6 +69,7 @@ class Build:
         self._tally: Counter[str] = Counter()
         self._left: list[LeftOut] = []
         self._masked: list[str] = []
+        self._warned: dict[str, str] = {}
         self._started_ns = time.time_ns()
 
     def run(
@@ -171,13 +175,15 @@ class Build:
             siblings=writer.siblings,
             lane=self._lane,
             secrets=secrets_from(self._settings),
+            max_document_bytes=self._settings.sources.max_document_bytes,
+            allowance=allowance_from(self._settings),
         )
         batches = list(_batched(changes.read))
         workers = min(self._settings.index.workers or os.cpu_count() or 1, len(batches))
         if workers < 2 or changes.bytes < _WORTH_PROCESSES or not in_workers(self._settings.embed):
-            preparer = Preparer(recipe, self._embedder)
-            for batch in batches:
-                yield batch, preparer.run(batch, writer.missing)
+            with closing(Preparer(recipe, self._embedder)) as preparer:
+                for batch in batches:
+                    yield batch, preparer.run(batch, writer.missing)
             return
         pool = WorkerPool(recipe, workers)
         try:
@@ -196,6 +202,8 @@ class Build:
                 self._tally["text_bytes"] += outcome.text_bytes
                 if outcome.masked:
                     self._masked.append(outcome.uri)
+                if outcome.doubts:
+                    self._warned[outcome.uri] = outcome.doubts[0]
             case Unchanged():
                 assert before is not None
                 writer.touch(before.document, outcome.fingerprint, outcome.settled)
@@ -212,7 +220,8 @@ class Build:
         # The walk's fingerprint is older than the read, so a change in between will show.
         disk = request.file.fingerprint
         steady = is_settled(disk, self._started_ns)
-        self._left.append(LeftOut(request.file.uri, failed, code, message, disk, steady))
+        uri = request.file.uri
+        self._left.append(LeftOut(uri, failed, code, message, disk, steady, name_extractor(uri)))
 
     def _finish(
         self,
@@ -248,10 +257,7 @@ class Build:
         }
 
     def _report(self, changes: Changes, seen: Walk, generation: int, started: float) -> IndexReport:
-        skipped = Counter(seen.skipped_counts)
-        skipped.update(entry.code for entry in self._left if not entry.failed)
-        if changes.without_parser:
-            skipped["no_parser"] += changes.without_parser
+        skipped = summarise_skipped(seen, self._left, changes.without_parser)
         return IndexReport(
             collection=self._collection,
             root=self._root.path,
@@ -266,25 +272,15 @@ class Build:
                 for entry in sorted(self._left)
                 if entry.failed
             ),
-            skipped=dict(sorted(skipped.items())),
-            skipped_examples=_collect_examples(seen, self._left),
+            skipped=skipped.counts,
+            skipped_examples=skipped.examples,
             seconds=time.perf_counter() - started,
             text_bytes=self._tally["text_bytes"],
             masked=len(self._masked),
-            masked_examples=tuple(self._masked[:_MOST_EXAMPLES]),
+            masked_examples=tuple(self._masked[:MOST_EXAMPLES]),
+            warned=len(self._warned),
+            warned_examples=dict(islice(self._warned.items(), MOST_EXAMPLES)),
         )
-
-
-def _collect_examples(
-    seen: Walk, left: Sequence[LeftOut], most: int = _MOST_EXAMPLES
-) -> dict[str, tuple[str, ...]]:
-    examples: dict[str, list[str]] = {}
-    for skipped in seen.skipped:
-        examples.setdefault(skipped.reason, []).append(skipped.uri)
-    for entry in sorted(left):
-        if not entry.failed:
-            examples.setdefault(entry.code, []).append(entry.uri)
-    return {reason: tuple(uris[:most]) for reason, uris in sorted(examples.items())}
 
 
 def _batched(requests: Sequence[Request]) -> Iterator[list[Request]]:

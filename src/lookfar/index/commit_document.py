@@ -18,7 +18,7 @@ from lookfar.store.keywords.analyser import analyse
 from lookfar.text.chunk.headings import Sizes
 from lookfar.text.chunk.headings import chunk as chunk_document
 from lookfar.text.chunk.identity import chunk_id, content_name
-from lookfar.text.normalise import normalise
+from lookfar.text.normalise import normalise_text
 
 if TYPE_CHECKING:
     from lookfar.sources.git.history import Commit
@@ -108,7 +108,7 @@ def format_time(second: int) -> str:
 
 def _clean(text: str) -> str:
     """Normalise a text, so that character offsets into it are valid."""
-    return normalise(text.encode("utf-8", "surrogatepass"))[0].rstrip("\n")
+    return normalise_text(text).rstrip("\n")
 
 
 def _clean_line(text: str) -> str:

@@ -176,7 +176,7 @@ def _copy_collection(
                     raise _copy_differs(name, f"{uri} cannot be read")
                 expected.update(digest(version))
                 before, now = existing.get(uri), known[uri]
-                if before is not None and before.raw_sha == now.raw_sha:
+                if before is not None and before[3:] == now[3:]:
                     writer.touch(before.document, now.fingerprint, now.settled)
                 else:
                     _copy_document(writer, snapshot, version)

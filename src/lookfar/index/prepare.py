@@ -9,13 +9,24 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from zlib import compress
 
-from lookfar.model import Block, Chunk, Document, Fingerprint, Lane, Section, Skipped, Symbol
+from lookfar.index.reconcile import name_extractor
+from lookfar.model import (
+    Block,
+    Chunk,
+    Document,
+    Fingerprint,
+    Lane,
+    Places,
+    Section,
+    Skipped,
+    Symbol,
+)
 from lookfar.ports import PATH_SEPARATOR, ChunkRow, Embedder, SectionRow, Version
 from lookfar.store.catalogue.link_names import link_name, list_names
 from lookfar.store.keywords.analyser import analyse
@@ -24,7 +35,8 @@ from lookfar.text.chunk import definitions as code
 from lookfar.text.chunk import headings
 from lookfar.text.chunk.identity import embedded_text
 from lookfar.text.chunk.parts import Sizes
-from lookfar.text.normalise import normalise
+from lookfar.text.encodings import UTF8, decode
+from lookfar.text.normalise import normalise_lines, normalise_text
 from lookfar.text.parse.call_facts import encode_facts
 from lookfar.text.parse.calls import find_calls
 from lookfar.text.parse.formats import text_parser_for
@@ -32,12 +44,49 @@ from lookfar.text.parse.languages import language_of_fence
 
 if TYPE_CHECKING:
     from lookfar.sources.secrets.screen import Secrets
+    from lookfar.text.extract.extracted import Extracted
 
 T = TypeVar("T")
 
 FASTEST = 1
 """The zlib level of stored texts."""
 _BATCH = 256
+
+
+class Content(NamedTuple):
+    """The normalised text of a file, and how it was read."""
+
+    text: str
+    raw_sha: bytes
+    """SHA-256 of the file's bytes."""
+    warnings: tuple[str, ...] = ()
+    encoding: str = ""
+    title: str = ""
+    """The title in the file's metadata, if it was extracted."""
+    extractor: str = ""
+    """Name and version of the extractor; empty for a file that is text."""
+    places: Places = ()
+
+
+def extracted_content(uri: str, extracted: Extracted, raw_sha: bytes) -> Content:
+    """Return the content of a file that an extractor converted to Markdown."""
+    places = tuple((place.start, place.label) for place in extracted.places)
+    return Content(
+        text=normalise_text(extracted.text),
+        raw_sha=raw_sha,
+        warnings=extracted.warnings,
+        title=extracted.title,
+        extractor=name_extractor(uri),
+        places=places,
+    )
+
+
+def decode_content(raw: bytes) -> Content:
+    """Return the content of a text file."""
+    decoded = decode(raw)
+    return Content(
+        normalise_lines(decoded.text), sha256(raw).digest(), decoded.warnings, decoded.encoding
+    )
 
 
 @dataclass(slots=True)
@@ -51,7 +100,7 @@ class Prepared:
 
 def prepare(
     uri: str,
-    raw: bytes,
+    content: Content,
     disk: Fingerprint,
     *,
     settled: bool,
@@ -65,8 +114,7 @@ def prepare(
     ``lane`` is set where the whole collection is of one kind. ``secrets`` decides what is masked;
     leave it out for a stored text, which is masked already.
     """
-    text, warnings = normalise(raw)
-    masked = 0
+    text, warnings, masked = content.text, content.warnings, 0
     if secrets is not None:
         screened = secrets.screen(uri, text)
         if screened.refused:
@@ -74,25 +122,28 @@ def prepare(
         text, masked = screened.text, len(screened.findings)
         warnings = (*warnings, *screened.warnings())
     document = text_parser_for(uri)(uri, text)
+    if content.title and not document.title:
+        document = replace(document, title=content.title)
     if document.lane == "code":
         chunks = code.chunk(document, sizes)
         texts = {chunk.content: code.embedded_text(document, chunk) for chunk in chunks}
     else:
         chunks = headings.chunk(document, sizes, count_tokens)
         texts = {chunk.content: embedded_text(document, chunk) for chunk in chunks}
-    version = _make_version(document, chunks, raw, text, disk, settled)
+    version = _make_version(document, chunks, content, text, disk, settled)
     version.lane = lane or document.lane
     version.warnings = (*warnings, *document.warnings)
     version.masked = masked
     if version.lane == "code":
         version.calls = encode_facts(find_calls(document))
+    version.doubts = content.warnings
     return Prepared(version, texts)
 
 
 def _make_version(
     document: Document,
     chunks: Sequence[Chunk],
-    raw: bytes,
+    content: Content,
     text: str,
     disk: Fingerprint,
     settled: bool,
@@ -106,12 +157,12 @@ def _make_version(
         language=document.language,
         title=document.title,
         body=document.body,
-        metadata=_dump_metadata(document),
+        metadata=_dump_metadata(document, content),
         warnings=document.warnings,
         tags=document.tags,
         fingerprint=disk,
         settled=settled,
-        raw_sha=sha256(raw).digest(),
+        raw_sha=content.raw_sha,
         text_sha=sha256(encoded).digest(),
         text=compress(encoded, FASTEST),
         text_bytes=len(encoded),
@@ -218,8 +269,12 @@ def _join_words(value: object) -> str:
     return " ".join(part for part in parts if isinstance(part, str))
 
 
-def _dump_metadata(document: Document) -> str:
+def _dump_metadata(document: Document, content: Content) -> str:
     metadata: dict[str, object] = {}
+    if content.encoding not in ("", UTF8):
+        metadata["encoding"] = content.encoding
+    if content.extractor:
+        metadata |= {"extractor": content.extractor, "places": content.places}
     if document.metadata:
         metadata["front_matter"] = dict(document.metadata)
     if document.aliases:

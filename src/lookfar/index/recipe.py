@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
+from lookfar.common.allowance import Allowance
 from lookfar.config import Settings
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.ports import Embedder
@@ -21,9 +22,13 @@ from lookfar.store.keywords.analyser import TERMS
 from lookfar.store.keywords.fields import FIELDS, PAGE_FIELDS
 from lookfar.text.chunk.definitions import VERSION as CODE_CHUNKING
 from lookfar.text.chunk.parts import Sizes
+from lookfar.text.encodings import VERSION as ENCODINGS
+from lookfar.text.extract.formats import EXTRACTORS
 from lookfar.text.parse.call_facts import VERSION as CALLS
 from lookfar.text.parse.links import VERSION as LINKS
 
+EXTRACTED = frozenset(ending[1:] for row in EXTRACTORS for ending in row.extensions)
+"""Endings of files whose text is extracted."""
 CHUNKING = 2
 """Raise this whenever the same text and sizes would give other chunks."""
 
@@ -41,6 +46,8 @@ def policy_from(settings: Settings, root: str = "") -> Policy:
         generated=sources.generated,
         respect_ignore_files=sources.respect_ignore_files,
         max_file_bytes=sources.max_file_bytes,
+        extracted=EXTRACTED,
+        max_document_bytes=sources.max_document_bytes,
         max_depth=sources.max_depth,
         max_files=sources.max_files,
         any_text=sources.any_text,
@@ -52,6 +59,12 @@ def policy_from(settings: Settings, root: str = "") -> Policy:
 def secrets_from(settings: Settings) -> Secrets:
     """Return the rules for secrets, with the paths that the user exempts from them."""
     return Secrets(settings.sources.allow_secrets)
+
+
+def allowance_from(settings: Settings) -> Allowance:
+    """Return what extracting the text of one file may cost."""
+    sources = settings.sources
+    return Allowance(sources.extract_seconds, sources.extract_memory_bytes)
 
 
 def sizes_from(settings: Settings) -> Sizes:
@@ -83,7 +96,7 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     cutting += " in characters" * sizes.by_length
     cutting += " without headings" * (not sizes.with_headings)
     recipe = f"format {FORMAT}; {cutting}; model {model}"
-    recipe += f"; terms {TERMS} in {fields}; links {LINKS}"
+    recipe += f"; terms {TERMS} in {fields}; links {LINKS}; encodings {ENCODINGS}"
     # Other rules mask other characters, so texts stored under the old rules must go.
     recipe += f"; secrets {SECRETS} but {settings.sources.allow_secrets}"
     return sha256(recipe.encode()).hexdigest()[:32]

@@ -13,6 +13,7 @@ from lookfar.model import SourceFile
 from lookfar.ports import Known, LeftOut
 from lookfar.sources.fingerprints import is_unchanged
 from lookfar.sources.folder.walk import Walk
+from lookfar.text.extract.formats import extractor_for
 from lookfar.text.parse.formats import is_readable
 
 
@@ -45,6 +46,15 @@ class Changes:
         return sum(request.file.fingerprint.size for request in self.read)
 
 
+def name_extractor(uri: str) -> str:
+    """Return name and version of the extractor for a file; empty if it has none.
+
+    Documents store this, so that a new version of one extractor reads only its own files again.
+    """
+    row = extractor_for(uri)
+    return f"{row.extensions[0][1:]} {row.version}" if row is not None else ""
+
+
 def compare(
     walk: Walk,
     known: Mapping[str, Known],
@@ -70,6 +80,8 @@ def compare(
         present.add(file.uri)
         if before is None and skipped and not skipped.failed and _is_same(skipped, file):
             left.append(skipped)
+        elif before is not None and not _is_extractor_current(before, file.uri):
+            read.append(Request(file, None))  # Another version extracts another text.
         elif before is not None and _is_same(before, file):
             same += 1
         else:
@@ -93,7 +105,9 @@ def find_stale(
         request.file.uri
         for request in changes.read
         if all(
-            entry is None or not is_unchanged(entry.fingerprint, request.file.fingerprint)
+            entry is None
+            or not is_unchanged(entry.fingerprint, request.file.fingerprint)
+            or not _is_extractor_current(entry, request.file.uri)
             for entry in (known.get(request.file.uri), left_out.get(request.file.uri))
         )
     }
@@ -105,4 +119,13 @@ def find_stale(
 
 
 def _is_same(before: Known | LeftOut, file: SourceFile) -> bool:
-    return before.settled and is_unchanged(before.fingerprint, file.fingerprint)
+    return (
+        before.settled
+        and is_unchanged(before.fingerprint, file.fingerprint)
+        and _is_extractor_current(before, file.uri)
+    )
+
+
+def _is_extractor_current(before: Known | LeftOut, uri: str) -> bool:
+    """Whether the extractor that read a file, or refused it, is the one that would do so now."""
+    return before.extractor == name_extractor(uri)

@@ -24,10 +24,20 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any
 
+from lookfar.common.allowance import Allowance
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
 from lookfar.errors import IOFailed, LookfarError, as_out_of_memory, out_of_memory
-from lookfar.index.prepare import Prepared, embed, prepare, token_counter
+from lookfar.index.extraction import Extraction
+from lookfar.index.prepare import (
+    Content,
+    Prepared,
+    decode_content,
+    embed,
+    extracted_content,
+    prepare,
+    token_counter,
+)
 from lookfar.index.reconcile import Request
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
 from lookfar.ports import Embedder, VectorSource, Version
@@ -38,6 +48,7 @@ from lookfar.store.catalogue import rows
 from lookfar.store.ground.database import connect, typed_errors
 from lookfar.store.ground.headroom import count_memory_kills
 from lookfar.text.chunk.headings import Sizes
+from lookfar.text.extract.formats import extractor_for
 from lookfar.text.parse.formats import detect_format
 
 Missing = Callable[[Iterable[bytes]], set[bytes]]
@@ -80,6 +91,9 @@ class Recipe:
     """The kind of all documents, where the whole collection is of one kind."""
     secrets: Secrets = NO_EXCEPTIONS
     """What is masked, and which files are skipped for their content."""
+    max_document_bytes: int = 1 << 20
+    """The limit for files whose text is extracted."""
+    allowance: Allowance = Allowance()  # noqa: RUF009 - it is immutable.
 
 
 class Preparer:
@@ -89,6 +103,7 @@ class Preparer:
         self._recipe = recipe
         self._embedder = embedder
         self._count = token_counter(recipe.sizes, embedder)
+        self._extraction = Extraction(recipe.allowance)
 
     def run(self, requests: Sequence[Request], missing: Missing) -> list[Outcome]:
         outcomes = [self._prepare(request) for request in requests]
@@ -98,8 +113,11 @@ class Preparer:
     def _prepare(self, request: Request) -> Prepared | Unchanged | Skipped | Failure:
         uri = request.file.uri
         now = time.time_ns()
+        extracted = extractor_for(uri) is not None
+        recipe = self._recipe
+        most = recipe.max_document_bytes if extracted else recipe.max_file_bytes
         try:
-            raw, disk = self._recipe.root.read(uri, self._recipe.max_file_bytes)
+            raw, disk = recipe.root.read(uri, most)
         except Refused as refusal:
             if refusal.reason in ("gone", "changing"):
                 return Failure(uri, refusal.reason.upper(), refusal.detail or str(refusal))
@@ -107,14 +125,17 @@ class Preparer:
         except LookfarError as error:
             return Failure(uri, error.code, error.message)
         steady = is_settled(disk, now)
-        if is_binary(raw, known=detect_format(uri) is not None):
+        if not extracted and is_binary(raw, known=detect_format(uri) is not None):
             return Skipped(uri, "binary", NOT_TEXT)
         if request.raw_sha is not None and content_hash(raw) == request.raw_sha:
             return Unchanged(uri, disk, steady)
         try:
+            content = self._extract(uri, raw) if extracted else decode_content(raw)
+            if isinstance(content, Skipped):
+                return content
             return prepare(
                 uri,
-                raw,
+                content,
                 disk,
                 settled=steady,
                 sizes=self._recipe.sizes,
@@ -126,6 +147,15 @@ class Preparer:
             raise
         except Exception as error:  # One bad file must not stop the others.
             return Failure(uri, "PARSE_FAILED", f"{type(error).__name__}: {error}")
+
+    def _extract(self, uri: str, raw: bytes) -> Content | Skipped:
+        extracted = self._extraction.extract(uri, raw)
+        if isinstance(extracted, Skipped):
+            return extracted
+        return extracted_content(uri, extracted, content_hash(raw))
+
+    def close(self) -> None:
+        self._extraction.close()
 
 
 class WorkerPool:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lookfar.collections.passes import Closing
+from lookfar.common.skip_reasons import explain_reason, summarise
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
@@ -199,8 +200,7 @@ def explain_empty(
     from lookfar.retrieve.question.admission import note_unmatched_glob
 
     if not any(source.snapshot.counts().documents for source in sources):
-        detail = "No files were indexed. lookfar status lists the skipped files and why"
-        return [Incomplete("no_documents", detail)]
+        return [Incomplete("no_documents", _explain_nothing_indexed(members))]
     missing = [
         path
         for path in (filters.prefix, *filters.uris)
@@ -215,6 +215,15 @@ def explain_empty(
     return [*notes, *note_unmatched_glob(filters, sources)]
 
 
+def _explain_nothing_indexed(members: Members) -> str:
+    """Return that nothing is indexed, and the files that were skipped."""
+    skipped = [folder.summarise_skipped() for folder in members.folders.values()]
+    parts = [summarise(files.counts, files.examples, _MAX_NAMED) for files in skipped]
+    named = "; ".join(filter(None, parts))
+    why = f" Skipped: {named}." if named else ""
+    return f"No files were indexed.{why} lookfar status --skipped lists all skipped files and why"
+
+
 def explain_skipped(members: Members, path: str) -> str:
     """Return why an existing path is skipped, to end a sentence; empty if it is not."""
     from lookfar.collections.rulings import explain_path
@@ -225,6 +234,7 @@ def explain_skipped(members: Members, path: str) -> str:
         except LookfarError:
             continue
         if not ruling.admitted and ruling.reason not in _NOT_SKIPPED:
-            rule = f" by the rule {ruling.rule}" if ruling.rule else ""
-            return f": {ruling.decided} is skipped ({ruling.reason}{rule})"
+            why = explain_reason(ruling.reason, ruling.decided)
+            rule = f": {ruling.rule}" if ruling.rule else ""
+            return f": {ruling.decided} is skipped ({ruling.reason}{rule}): {why}"
     return ""

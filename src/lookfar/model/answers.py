@@ -146,6 +146,12 @@ class Hit:
     """Length of the whole document on disk; 0 if it is gone."""
     uses: tuple[tuple[int, str], ...] = ()
     """Code with ``focus`` only: the constants and imports that it uses, by line."""
+    extracted: bool = False
+    """The text was extracted from the file, so its lines and offsets are not those of the file."""
+    place: str = ""
+    """Where the best part of an extracted text is in its file: ``page=3``, ``Budget!A1:F20``."""
+    places: tuple[str, ...] = ()
+    """Every place that the passage is from; it may begin on one page and end on the next."""
 
     @property
     def kind(self) -> Kind:
@@ -206,6 +212,8 @@ class MatchedLine:
     before: tuple[str, ...] = ()
     """Context lines before it, without those already shown for the previous match."""
     after: tuple[str, ...] = ()
+    place: str = ""
+    """Where the line is in the file of an extracted text, such as ``page=3``."""
     truncated: bool = False
     """``text`` is not the whole line, or ``spans`` does not have all matches."""
 

@@ -29,6 +29,9 @@ SymbolKind = Literal[
 ]
 Visibility = Literal["", "public", "private", "protected"]
 BlockKind = Literal["fence", "indented", "table", "html", "list", "quote"]
+Places = tuple[tuple[int, str], ...]
+"""Where the parts of an extracted text are in its file: where each begins in the text, and a label
+such as ``page=3``, ``Budget!A1:F20`` or ``cell=4``."""
 ROOT_HEADING = "(root)"
 """Heading path of text without a heading above it."""
 
@@ -143,6 +146,8 @@ class Document:
     """Names that other documents of the same project may link to, such as ``.. _name:``."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    places: Places = ()
+    """For a text that was extracted from a file."""
 
 
 @dataclass(frozen=True, slots=True)

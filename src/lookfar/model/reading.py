@@ -21,6 +21,12 @@ class Reading:
     text: str
     state: State
     """Whether the file changed since it was indexed; for a citation, whether it still holds."""
+    extracted: bool = False
+    """The text was extracted from the file, so its lines and offsets are not those of the file."""
+    places: tuple[str, ...] = ()
+    """Where an extracted text is in its file, such as ``page=3`` or ``Budget!A1:F20``."""
+    warnings: tuple[str, ...] = ()
+    """What may be wrong with the text: a guessed encoding, or parts that were not extracted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,12 @@ class Outline:
     sections: tuple[Section, ...]
     symbols: tuple[Symbol, ...] = ()
     """For source code: the definitions of these sections."""
+    places: tuple[tuple[int, str], ...] = ()
+    """For an extracted text: its pages, slides, ranges or cells, by their first line."""
+
+    def place_at(self, line: int) -> str:
+        """Return the page, slide, range or cell that contains a line; empty if there is none."""
+        return next((label for first, label in reversed(self.places) if first <= line), "")
 
 
 @dataclass(frozen=True, slots=True)

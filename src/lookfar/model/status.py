@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from lookfar.model.file_states import Failure
@@ -32,6 +32,10 @@ class IndexReport:
     """Number of files with passages that are masked as secrets."""
     masked_examples: tuple[str, ...] = ()
     """The first few of these files."""
+    warned: int = 0
+    """Number of files whose text may not be exact, such as files in a guessed encoding."""
+    warned_examples: Mapping[str, str] = field(default_factory=dict)
+    """The first few of these files, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +224,7 @@ class Status:
     """None without vectors."""
     receipts: Receipts | None = None
     """None if answers are not counted."""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """Number of skipped entries, by reason."""
+    skipped_examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """A few skipped entries, by reason."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 
+from lookfar.common.wide_text import detect_wide
 from lookfar.model import Fingerprint
 
 HEAD_BYTES = 8192
@@ -18,10 +19,11 @@ _MOST = (1 << 63) - 1
 
 NOT_TEXT = "its content is not text"
 
-_MOST_UNPRINTABLE = 10
-"""One character in so many may be unprintable in a text, for example of Latin-1."""
+_MOST_CONTROLS = 50
+"""One byte in so many may be a control character in a text. Other bytes decide nothing: in Latin-1,
+Shift_JIS or KOI8 most of them are not UTF-8."""
 
-_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f"))
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
 
 _WIDE_TEXT = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 """Byte-order marks of UTF-16 and UTF-32, which contain many NUL bytes."""
@@ -61,21 +63,14 @@ def content_hash(data: bytes) -> bytes:
 
 
 def is_binary(data: bytes, *, known: bool = True) -> bool:
-    """Whether the start of a file contains a NUL byte and no UTF-16 or UTF-32 mark.
+    """Whether the start of a file contains a NUL byte and is not UTF-16 or UTF-32.
 
-    A file of an unknown format is also binary if many of its characters are not text.
+    A file of an unknown format is also binary if many of its characters are control characters.
     """
     head = data[:HEAD_BYTES]
     if head.startswith(_WIDE_TEXT):
         return False
     if b"\0" in head:
-        return True
-    return not known and _count_unprintable(head) * _MOST_UNPRINTABLE > len(head)
-
-
-def _count_unprintable(head: bytes) -> int:
-    """Count control characters, and bytes that are not UTF-8."""
-    if head.isascii():
-        return len(head) - len(head.translate(None, _CONTROLS))
-    text = head.decode("utf-8", "replace")
-    return sum(char == "\ufffd" or (char < " " and char not in "\t\n\r\f") for char in text)
+        return detect_wide(data) is None
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    return not known and controls * _MOST_CONTROLS > len(head)

@@ -1,42 +1,36 @@
 """Decode files to normalised text, and map UTF-8 byte offsets in it to characters.
 
 Normalised text has no byte-order mark, ``\\n`` line ends and a final newline, and can be encoded as
-UTF-8. Invalid bytes become U+FFFD, with a warning.
+UTF-8. How files are decoded is in :mod:`lookfar.text.encodings`.
 """
 
 from __future__ import annotations
 
 from itertools import accumulate
 
-_UTF8_BOM = b"\xef\xbb\xbf"
-_UTF16_BOMS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+from lookfar.text.encodings import UTF8, decode
 
 
 def normalise(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    """Decode and normalise a file; all offsets refer to the result.
+    """Decode and normalise a file; all offsets refer to the result."""
+    decoded = decode(raw)
+    return normalise_lines(decoded.text), decoded.warnings
 
-    For a ``str`` of unknown origin pass ``text.encode("utf-8", "surrogatepass")``: lone surrogates
-    are not valid UTF-8 and are replaced like other invalid bytes.
-    """
-    text, warnings = _decode(raw)
+
+def normalise_text(text: str) -> str:
+    """Normalise a text of unknown origin, in which lone surrogates are replaced by U+FFFD."""
+    if not text.isascii():
+        text = text.encode(UTF8, "surrogatepass").decode(UTF8, "replace").removeprefix("\ufeff")
+    return normalise_lines(text)
+
+
+def normalise_lines(text: str) -> str:
+    """Return a text with ``\\n`` line ends and a final newline."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if text and not text.endswith("\n"):
         text += "\n"
-    return text, warnings
-
-
-def _decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    encoding = _UTF16_BOMS.get(raw[:2])
-    if encoding:
-        raw, name = raw[2:], "UTF-16"
-    else:
-        raw, name, encoding = raw.removeprefix(_UTF8_BOM), "UTF-8", "utf-8"
-    try:
-        return raw.decode(encoding), ()
-    except UnicodeDecodeError as error:
-        warning = f"not valid {name} at byte {error.start}: unreadable bytes are shown as U+FFFD"
-        return raw.decode(encoding, "replace"), (warning,)
+    return text
 
 
 class ByteOffsets:

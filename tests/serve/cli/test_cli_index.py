@@ -24,7 +24,7 @@ Process = Callable[..., "subprocess.CompletedProcess[str]"]
 REPORT_KEYS = [
     "collection", "root", "index_dir", "generation", "added", "changed", "removed", "unchanged",
     "chunks_embedded", "failures", "skipped", "skipped_examples", "seconds", "text_bytes",
-    "masked", "masked_examples",
+    "masked", "masked_examples", "warned", "warned_examples",
 ]  # fmt: skip
 
 

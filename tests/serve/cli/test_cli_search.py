@@ -26,7 +26,8 @@ HIT_TYPES = {
     "start": int, "end": int, "start_line": int, "end_line": int,
     "sha256": str, "lane": str, "score": float, "text": str,
     "truncated": bool, "state": str, "chunk_id": str, "stale": list, "comment": bool,
-    "also": list, "also_more": int, "focus": list,
+    "also": list, "also_more": int, "focus": list, "extracted": bool, "place": str,
+    "places": list,
 }  # fmt: skip
 
 

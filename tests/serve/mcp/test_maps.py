@@ -18,7 +18,7 @@ FILES = {
     " commit again.\n\n## Keys\n\nThe signing key rotates every ninety days.\n",
     "notes/harbour.md": "# Harbour\n\nBoats moor at the long pier.\nA berth costs twelve coins.\n",
     "src/tool.py": '"""A tool."""\n\nLIMIT = 7\n\n\ndef revert(release):\n    return LIMIT\n',
-    "build/out.md": "# Built\n\nNothing to see.\n",
+    "node_modules/out.md": "# Built\n\nNothing to see.\n",
     "src/deep/more.py": "def other():\n    return 'Boats'\n",
     "long.md": "# Long\n\n"
     + "\n".join(f"## Part {n}\n\n" + "Words of a part.\n" * 40 for n in range(30)),
@@ -138,10 +138,10 @@ def test_a_glob_that_matches_nothing_is_reported(local: Agent, mode: str) -> Non
 
 @pytest.mark.parametrize("mode", ["literal", "hybrid"])
 def test_what_is_skipped_is_reported_where_it_is_asked_for(local: Agent, mode: str) -> None:
-    result = local.call("search", query="see", mode=mode, prefix="build/")
-    assert "build is skipped (denied by the rule build/)" in said(result)
-    refusal = local.refused("read", target="build/out.md")
-    assert "build is skipped (denied by the rule build/)" in refusal["hint"]
+    result = local.call("search", query="see", mode=mode, prefix="node_modules/")
+    assert "node_modules is skipped (denied: node_modules/" in said(result)
+    refusal = local.refused("read", target="node_modules/out.md")
+    assert "node_modules is skipped (denied: node_modules/" in refusal["hint"]
     assert "skipped" not in local.refused("read", target="nowhere.md")["hint"]
 
 

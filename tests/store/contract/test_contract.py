@@ -20,14 +20,16 @@ from lookfar.errors import (
     ModelUnavailable,
     NotIndexed,
 )
+from lookfar.index.prepare import Content, Prepared, embed, prepare
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import EVERYTHING, AllOf, ChunkedDocument, CollectionSnapshot, LeftOut
+from lookfar.retrieve.locate.places import stored_places
 from lookfar.store.catalogue.scope import resolve
 from lookfar.store.keywords.analyser import terms_of
 from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.sqlite.store import CollectionStore
 from store.contract.pgserver import Open
-from store.shelf import PAGE_WEIGHTS, WEIGHTS, Shelf, pages, words
+from store.shelf import PAGE_WEIGHTS, SIZES, WEIGHTS, Shelf, pages, words
 
 if TYPE_CHECKING:
     from lookfar.store.ground.sql import Connection
@@ -261,6 +263,34 @@ def test_file_fingerprints_are_stored(filled: Shelf) -> None:
         assert snapshot.left_out() == {"big.bin": left}
         assert [each.code for each in snapshot.failures()] == ["TOO_LARGE"]
         assert snapshot.generation == 1
+
+
+def test_an_extracted_text_has_its_places_and_its_extractor(shelf: Shelf) -> None:
+    refused = LeftOut("b.pdf", False, "damaged", "cut", Fingerprint(9, 8, 7, 6), True, "pdf 1")
+    content = Content(
+        "# Page\n\nsilver\n", b"\1" * 32, extractor="pdf 1", places=((0, "page=1"), (9, "page=2"))
+    )
+    with shelf.session() as session:
+        prepared = prepare(
+            "a.pdf", content, Fingerprint(1, 1, 1, 1), settled=True, sizes=SIZES,
+            count_tokens=shelf.embedder.count_tokens,
+        )  # fmt: skip
+        assert isinstance(prepared, Prepared)
+        embed([prepared], shelf.embedder, session.missing)
+        session.put(prepared.version)
+        session.put(shelf.version("a.md", "# Plain\n", session))
+        session.leave_out([refused])
+        session.activate({})
+    with shelf.store.snapshot() as snapshot:
+        known = snapshot.known()
+        assert (known["a.pdf"].extractor, known["a.md"].extractor) == ("pdf 1", "")
+        assert known["a.pdf"].raw_sha == b"\1" * 32
+        assert stored_places(snapshot, "a.pdf") == ((0, "page=1"), (9, "page=2"))
+        assert stored_places(snapshot, "a.md") == ()
+        assert snapshot.left_out() == {"b.pdf": refused}
+        copied = snapshot.version("a.pdf")
+        assert copied is not None
+        assert json.loads(copied.metadata) == json.loads(prepared.version.metadata)
 
 
 def test_equal_texts_share_one_vector(shelf: Shelf) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookfar.model import Document
-from lookfar.text.normalise import normalise
+from lookfar.text.normalise import normalise_text
 from lookfar.text.parse.markdown import parse
 
 examples = settings(max_examples=200, deadline=None, derandomize=True)
@@ -27,7 +27,7 @@ markdown_like = st.lists(
 
 
 def document_of(text: str) -> Document:
-    return parse("a.md", normalise(text.encode("utf-8", "surrogatepass"))[0])
+    return parse("a.md", normalise_text(text))
 
 
 @examples

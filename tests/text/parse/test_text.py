@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookfar.text.normalise import ByteOffsets, normalise
+from lookfar.text.normalise import ByteOffsets, normalise, normalise_text
 
 examples = settings(max_examples=200, deadline=None, derandomize=True)
 
@@ -37,8 +37,7 @@ def test_valid_bytes_normalise_without_warning(raw: bytes, text: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "text", "where"),
     [
-        (b"ab\xffc\n", "ab\ufffdc\n", "UTF-8 at byte 2"),
-        ("a\ud800b".encode("utf-8", "surrogatepass"), "a\ufffd\ufffd\ufffdb\n", "UTF-8 at byte 1"),
+        ("ab\ufeffé漢\n".encode() + b"\xff", "ab\ufeffé漢\n\ufffd\n", "UTF-8 at byte 11"),
         (b"\xff\xfe\x00\xd8a\x00", "\ufffda\n", "UTF-16 at byte 0"),
         (b"\xff\xfea\x00b", "a\ufffd\n", "UTF-16 at byte 2"),
     ],
@@ -50,13 +49,17 @@ def test_broken_bytes_are_replaced_and_named(raw: bytes, text: str, where: str) 
     assert where in warnings[0]
 
 
+def test_a_lone_surrogate_is_replaced() -> None:
+    assert normalise_text("a\ud800b") == "a\ufffd\ufffd\ufffdb\n"
+
+
 @examples
 @given(st.binary() | st.text().map(str.encode))
 def test_any_bytes_give_text_that_utf8_can_hold(raw: bytes) -> None:
     text, _ = normalise(raw)
     assert "\r" not in text
     assert not text or text.endswith("\n")
-    assert normalise(text.encode())[0].removeprefix("\ufeff") == text.removeprefix("\ufeff")
+    assert normalise_text(text).removeprefix("\ufeff") == text.removeprefix("\ufeff")
 
 
 @examples

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, display_path
 from lookfar.retrieve.answer.focus import FocusQuery, find_best_sentences
+from lookfar.retrieve.locate.places import list_places, stored_places
 from lookfar.retrieve.locate.sections import find_innermost, find_moved, note_stale
+from lookfar.text.extract.formats import extractor_for
 
 if TYPE_CHECKING:
-    from lookfar.model import Likeness, Section
+    from lookfar.model import Likeness, Places, Section
     from lookfar.ports import Place, Snapshot
     from lookfar.retrieve.answer.diversify import Passage
     from lookfar.retrieve.ranking import Source
@@ -75,6 +77,9 @@ def cite(
                 focus_lines=definition.lines if definition else (0, 0),
                 document_chars=reader.count_chars(passage),
                 uses=reader.find_uses(passage, span) if focus and len(hits) < _WITH_USES else (),
+                extracted=extractor_for(place.uri) is not None and place.lane == "docs",
+                place=reader.find_place(passage, focused[0].start - span.start if focused else 0),
+                places=reader.find_places(passage),
             )
         )
     return hits, note_stale(reader.stale)
@@ -110,6 +115,7 @@ class _Reader:
         self._asked = asked
         self._texts: dict[tuple[int, str], str | None] = {}
         self._sections: dict[tuple[int, str], list[Section]] = {}
+        self._places: dict[tuple[int, str], Places] = {}
         self.stale: dict[str, None] = {}
 
     def read_verified(self, passage: Passage) -> tuple[str, Span, State]:
@@ -153,6 +159,21 @@ class _Reader:
         used = used_lines(text, known["language"], span.start_line, span.end_line, _MOST_USES)
         # A bare path, as in a Go import, is not informative.
         return tuple(line for line in used if not line[1].strip().startswith('"'))
+
+    def find_places(self, passage: Passage) -> tuple[str, ...]:
+        """Return where a passage of an extracted text is in its file, as it was indexed."""
+        key = (passage.source, passage.place.uri)
+        if key not in self._places:
+            snapshot = self._asked[passage.source].snapshot
+            self._places[key] = stored_places(snapshot, passage.place.uri)
+        return list_places(self._places[key], passage.start, passage.end)
+
+    def find_place(self, passage: Passage, offset: int) -> str:
+        """Return the place of one character of a passage; empty if it has none."""
+        self.find_places(passage)
+        places = self._places[passage.source, passage.place.uri]
+        start = passage.start + offset
+        return next(iter(list_places(places, start, start + 1)), "")
 
     def cite_duplicate(self, passage: Passage, by: Likeness) -> Alike:
         text, span, state = self.read_verified(passage)

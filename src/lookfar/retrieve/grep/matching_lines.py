@@ -16,6 +16,7 @@ from lookfar.errors import InvalidArgument
 from lookfar.model import FileMatches, Filters, Incomplete, MatchedLine, Section, Span, State
 from lookfar.ports import Facts
 from lookfar.retrieve.grep.matcher import LineSpan, Matcher
+from lookfar.retrieve.locate.places import list_places, stored_places
 from lookfar.retrieve.locate.sections import find_moved, find_path, note_stale
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.ranking import Source
@@ -171,6 +172,7 @@ class _DocumentLines:
         self._text = self._raw.decode()
         self._ascii = self._raw.isascii()
         self._lines = Lines(self._text)
+        self._places = stored_places(source.snapshot, facts.uri)
 
     def find_lines(self) -> list[MatchedLine]:
         snapshot = self._source.snapshot
@@ -237,6 +239,7 @@ class _DocumentLines:
             state=state,
             before=context[0],
             after=context[1],
+            place=next(iter(list_places(self._places, start, end)), ""),
             truncated=more or len(text) < len(whole.rstrip("\n")),
         )
 

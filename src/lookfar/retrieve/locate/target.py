@@ -1,7 +1,8 @@
 """Parse what ``read`` was asked for, and locate it in the document.
 
 A target is ``URI``, ``URI#Heading``, ``URI#Outer > Inner`` or ``URI:10-20``, in source code also
-``URI#Outer.inner``; or a citation, which is checked against its hash.
+``URI#Outer.inner``, in an extracted text ``URI#page=3``; or a citation, which is checked against
+its hash.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.model import Document, Section, Span, State
 from lookfar.ports import Snapshot
+from lookfar.retrieve.locate.places import find_place
 from lookfar.retrieve.locate.sections import find_moved, find_path
 from lookfar.retrieve.locate.symbols import match_sections
 from lookfar.store.catalogue.heading_paths import format_path, match_headings
@@ -67,6 +69,9 @@ def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
     """Return the heading path and the span of a target in this document."""
     lines = Lines(document.text)
     if target.heading:
+        place = find_place(document.places, target.heading, len(document.text))
+        if place is not None:
+            return find_path(document.sections, place[0]), lines.span(*place)
         section = _find_section(document, target)
         return section.path, section.span
     if target.lines:

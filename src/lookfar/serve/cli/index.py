@@ -92,18 +92,38 @@ def _index_folders(library: Library, quiet: bool, as_json: bool, *, rebuild: boo
         write_json(json_shapes.combine(shapes))
 
 
-@examples("lookfar status", "lookfar status docs ~/notes --json")
+@examples(
+    "lookfar status", "lookfar status docs ~/notes --json", "lookfar status contracts --skipped"
+)
 @click.command()
 @click.argument("path", nargs=-1)
+@click.option("--skipped", is_flag=True, help="List every skipped file and folder, and why.")
 @library_options
-def status(path: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Show what is indexed, and what is out of date.
+def status(path: tuple[str, ...], skipped: bool, as_json: bool, **options: Any) -> None:
+    """Show what is indexed, what is out of date, and what was skipped.
 
     PATH is a folder (default: the current one).
     """
+    if skipped:
+        _list_skipped(path, as_json, options)
+        return
     with connect_library(path, options) as library:
         statuses = library.statuses()
     write_result(as_json, "statuses", statuses)
+
+
+def _list_skipped(path: tuple[str, ...], as_json: bool, options: dict[str, Any]) -> None:
+    from lookfar.collections.rulings import list_skipped
+
+    with open_library(path, options) as library:
+        entries = {name: list_skipped(library.folder(name)) for name in library.collections}
+    if as_json:
+        write_json(json_shapes.combine([json_shapes.skipped(*item) for item in entries.items()]))
+        return
+    for name, found in entries.items():
+        if len(entries) > 1:
+            write(safe_name(name))
+        write_result(False, "skipped", found)
 
 
 @examples(

@@ -379,8 +379,10 @@ def _place_text(place: _Place) -> str:
 
 
 def _lines(hit: Hit) -> str:
+    """Return the lines of a hit; those of an extracted text come after its page or range."""
     first, last = hit.span.start_line, hit.span.end_line
-    return str(first) if first == last else f"{first}-{last}"
+    lines = str(first) if first == last else f"{first}-{last}"
+    return f"#{safe_name(hit.place)} {lines}" if hit.place else lines
 
 
 def _excerpt(place: _Place) -> str:

@@ -103,7 +103,14 @@ def outline(tree: model.Outline) -> Json:
         "language": tree.language,
         "lines": tree.lines,
         "tags": list(tree.tags),
-        "sections": [_section(section, symbols.get(section.ordinal)) for section in tree.sections],
+        "sections": [
+            {
+                **_section(section, symbols.get(section.ordinal)),
+                "place": tree.place_at(section.span.start_line),
+            }
+            for section in tree.sections
+        ],
+        "places": [{"start_line": line, "place": label} for line, label in tree.places],
     }
 
 
@@ -167,6 +174,11 @@ def statuses(states: Iterable[model.Status]) -> Json:
         for state in states
     ]
     return combine(shapes)
+
+
+def skipped(collection: str, entries: Sequence[model.Skipped]) -> Json:
+    """The result of ``lookfar status --skipped --json``."""
+    return {"collection": collection, "skipped": plain(entries)}
 
 
 def history(

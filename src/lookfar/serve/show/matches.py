@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lookfar.errors import how_many
 from lookfar.model import FileMatches, MatchedLine, Matches
-from lookfar.serve.show.printable import safe_text
+from lookfar.serve.show.printable import safe_name, safe_text
 from lookfar.serve.show.render import STATES, notes, printed, styled
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def _matched(line: MatchedLine) -> Text:
     text.append(_safe(line, at, end))
     if line.truncated:
         text.append("...", "dim")
+    if line.place:
+        text.append(f"  #{safe_name(line.place)}", "dim")
     if line.state != "same":
         text.append(f"  {STATES[line.state]}", "bold red")
     return text

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lookfar import model
+from lookfar.common.skip_reasons import (
+    describe_group,
+    explain_reason,
+    is_chosen,
+    name_example,
+    sort_reasons,
+)
 from lookfar.errors import how_many
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
+from lookfar.serve.show.locations import name_part
 from lookfar.serve.show.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
@@ -63,39 +71,8 @@ _RULED = {
     "not_ignored": "an ignore file includes it again",
     "masked": "passages that look like secrets are masked",
     "included": "listed in sources.include",
-    "denied": "always skipped, whatever the settings say",
-    "secret": "a file of secrets, by its name and content",
-    "excluded": "excluded",
-    "ignored": "ignored",
-    "binary": "binary",
-    "not_included": "not listed in sources.include",
-    "too_large": "too large",
-    "too_deep": "too deep",
-    "symlink": "a symbolic link",
-    "hard_link": "a file with several hard links",
-    "no_parser": "an unsupported format",
-    "not_a_file": "not a regular file",
-    "gone": "does not exist",
-    "unreadable": "cannot be read",
 }
-_SKIPPED = {
-    "denied": "built-in rules: secrets, dependencies, build output (target/, build/, ...)",
-    "excluded": "excluded by your settings",
-    "ignored": "ignored by .gitignore",
-    "binary": "binary",
-    "not_included": "not listed in sources.include",
-    "too_large": "larger than sources.max_file_bytes",
-    "too_deep": "deeper than sources.max_depth",
-    "symlink": "symbolic links",
-    "hard_link": "files with several hard links",
-    "no_parser": "unsupported format",
-    "ignore_file": "unusable ignore files",
-    "bad_name": "names that are not valid on every system",
-    "not_a_file": "pipes, sockets and devices",
-    "secret": "files of secrets, by name and content (see sources.allow_secrets)",
-}
-_LISTED_FIRST = ("denied", "secret")
-"""Listed with examples, because users may expect these files in the index."""
+_EXAMPLES = 5
 
 
 def answer(result: model.Answer, *, explain: bool = False) -> str:
@@ -140,7 +117,7 @@ def _hit(
     number: int, hit: model.Hit, words: frozenset[str], explain: bool, several: bool, headings: str
 ) -> Iterator[Text]:
     collection = f"{hit.collection}: " if several else ""
-    place = f"{collection}{hit.uri}:{hit.span.start_line}-{hit.span.end_line}"
+    place = f"{collection}{hit.uri}{name_part(hit)}"
     yield styled((f"{number}. ", "bold"), (place, "bold cyan"), (f"  {hit.score:.3f}", "dim"))
     # Commits and memories have no headings, so their title is shown.
     heading = hit.title if headings == model.ROOT_HEADING and hit.title else headings
@@ -214,19 +191,47 @@ def report(result: model.IndexReport, index_dir: str) -> str:
         lines.insert(
             1, styled(("No files were indexed, so there is nothing to search.", "bold yellow"))
         )
-    for why in _LISTED_FIRST:
-        if count := result.skipped.get(why, 0):
-            lines.append(styled((f"{count:,} skipped, {_SKIPPED[why]}", "yellow")))
-            lines += [styled((f"  {uri}", "dim")) for uri in result.skipped_examples.get(why, ())]
+    lines += _skipped(result.skipped, result.skipped_examples)
     if result.masked:
         text = f"{how_many(result.masked, 'document')} with masked secrets; see lookfar why"
         lines.append(styled((text, "yellow")))
         lines += [styled((f"  {uri}", "dim")) for uri in result.masked_examples]
-    others = [(why, n) for why, n in result.skipped.items() if why not in _LISTED_FIRST and n]
-    for why, count in sorted(others, key=lambda item: -item[1]):
-        lines.append(styled((f"{count:,} skipped, {_SKIPPED.get(why, why)}", "dim")))
+    if result.warned:
+        text = f"{how_many(result.warned, 'document')} whose text may not be exact:"
+        lines.append(styled((text, "yellow")))
+        lines += [
+            styled((f"  {uri}: {warning}", "dim"))
+            for uri, warning in result.warned_examples.items()
+        ]
     lines += _failures(result.failures)
     return printed(lines)
+
+
+def _skipped(counts: Mapping[str, int], examples: Mapping[str, Sequence[str]]) -> Iterator[Text]:
+    """Format the skipped files by reason, with names unless a rule of the user chose them."""
+    for reason in sort_reasons(counts):
+        if not counts[reason]:
+            continue
+        chosen = is_chosen(reason)
+        style = "dim" if chosen else "yellow"
+        yield styled((f"{counts[reason]:,} skipped, {describe_group(reason)}", style))
+        if chosen:
+            continue
+        names = [name_example(reason, uri) for uri in examples.get(reason, ())][:_EXAMPLES]
+        more = counts[reason] - len(names)
+        names += [f"... and {more:,} more"] if more > 0 and names else []
+        yield from (styled((f"  {name}", "dim")) for name in names)
+
+
+def skipped(entries: Sequence[model.Skipped]) -> str:
+    """Format every skipped file with its reason."""
+    lines: list[Text] = []
+    for entry in entries:
+        why = explain_reason(entry.reason, entry.uri)
+        detail = f" ({entry.detail})" if entry.detail else ""
+        lines.append(styled((f"{entry.uri}  ", "cyan"), (f"{entry.reason}: {why}{detail}", "")))
+    summary = f"{len(entries):,} skipped" if entries else ""
+    return printed([*lines, styled((summary or "Nothing was skipped.", "dim"))])
 
 
 def reading(read: model.Reading) -> str:
@@ -252,8 +257,15 @@ def outline(tree: model.Outline) -> str:
         line = styled((f"{section.span.start_line:>{width}}  ", "dim"), (indent + label, ""))
         if symbol is not None and symbol.kind not in label.split():
             line.append_text(styled((f"  {symbol.kind}", "dim")))
+        if place := tree.place_at(section.span.start_line):
+            line.append_text(styled((f"  #{place}", "dim")))
         lines.append(line)
-    if not tree.sections:
+    if not tree.sections and tree.places:
+        lines += [
+            styled((f"{number:>{width}}  ", "dim"), (f"#{label}", ""))
+            for number, label in tree.places
+        ]
+    elif not tree.sections:
         lines.append(styled(("no headings", "dim")))
     return printed(lines)
 
@@ -267,7 +279,8 @@ def ruling(decision: model.Ruling) -> str:
         lines.append(styled(("no rule excludes it", "")))
     else:
         on = "" if decision.decided == decision.uri else f" ({decision.decided})"
-        lines.append(styled((_RULED.get(decision.reason, decision.reason) + on, "")))
+        words = _RULED.get(decision.reason) or explain_reason(decision.reason, decision.decided)
+        lines.append(styled((words + on, "")))
     if decision.rule:
         place = f"{decision.place}: " if decision.place else ""
         lines.append(styled((f"  {place}{decision.rule}", "dim")))
@@ -404,6 +417,9 @@ def status(state: model.Status) -> str:
         lines += [styled((f"  {uri}", "yellow")) for uri in _some(state.stale, _NAMED_FILES)]
     else:
         lines.append(styled(("up to date", "green")))
+    if not counts.documents:
+        lines.append(styled(("No files were indexed, so there is nothing to search.", "yellow")))
+    lines += _skipped(state.skipped, state.skipped_examples)
     lines += _failures(state.failures)
     return printed(lines)
 

@@ -109,7 +109,8 @@ def _render_line(file: FileMatches, at: int) -> Iterator[str]:
     for number, text in enumerate(line.before, start=first):
         yield f"  {number}| {_cut(text)}"
     state = "" if line.state == "same" else f" ({line.state} on disk)"
-    yield f"  {line.number}: {_cut(line.text)}{state}"
+    place = f" (#{safe_name(line.place)})" if line.place else ""
+    yield f"  {line.number}: {_cut(line.text)}{place}{state}"
     for number, text in enumerate(line.after, start=line.number + 1):
         yield f"  {number}| {_cut(text)}"
 

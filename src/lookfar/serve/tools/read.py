@@ -18,6 +18,7 @@ from lookfar.model import Outline, Reading, Section
 from lookfar.retrieve.answer.pack import cut, tokens
 from lookfar.retrieve.locate.address import format_citation
 from lookfar.serve.show import json_shapes
+from lookfar.serve.show.locations import name_part
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.cursor import Cursor, recall_call, remember_call
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget
@@ -33,6 +34,7 @@ _BEGINNING = 500
 _OUTLINE = 700
 _MOST_TARGETS = 12
 _KIND = "read"
+_MOST_WARNINGS = 3
 _DIGITS = 16
 """Digits of a hash that are enough to identify it."""
 
@@ -211,16 +213,22 @@ def _shape(reading: Reading, text: str) -> Json:
 
 
 def _where(reading: Reading, data: Json, write: bool) -> str:
-    lines = f"{reading.span.start_line}-{reading.span.end_line}"
     parts = [
-        f"{reading.uri}:{lines}" if reading.state != "gone" else reading.uri,
+        f"{reading.uri}{_name_read_part(reading)}" if reading.state != "gone" else reading.uri,
         *([" > ".join(reading.heading_path)] if reading.heading_path else []),
         *([] if reading.state == "same" else [_STATES[reading.state]]),
         # The hash for an edit; some clients show a model only this line.
         *([f"sha256 {reading.sha256[:_DIGITS]}"] if write and reading.state != "gone" else []),
         *(f"contains {flag} characters" for flag in data["flags"]),
+        *reading.warnings[:_MOST_WARNINGS],
     ]
     return safe_name(" | ".join(parts))
+
+
+def _name_read_part(reading: Reading) -> str:
+    """Return the lines, after the place if the text was extracted from a single one."""
+    lines = f":{reading.span.start_line}-{reading.span.end_line}"
+    return f"{name_part(reading)} {lines[1:]}" if len(reading.places) == 1 else lines
 
 
 _STATES = {

@@ -19,6 +19,7 @@ from lookfar.retrieve.locate.address import format_citation
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.answer_map import MAP_TOKENS, AnswerMap, Question, draw_map, name_document
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
+from lookfar.serve.show.locations import name_part
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.cursor import SEARCH_CURSOR, Cursor, missing_lines, next_page, recall_call
 from lookfar.serve.tools.dates import moment
@@ -344,9 +345,8 @@ def _describe_passage(
 ) -> str:
     headings, also = headings_and_copies
     collection = f"{hit.collection}: " if several else ""
-    lines = f"{hit.span.start_line}-{hit.span.end_line}"
     parts = [
-        f"[{label}] {collection}{hit.uri}:{lines}",
+        f"[{label}] {collection}{hit.uri}{name_part(hit)}",
         headings,
         f"{hit.score:.3f}",
         *(["cut"] if hit.truncated else []),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lookfar.common.skip_reasons import summarise
 from lookfar.errors import how_many
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
@@ -9,6 +10,7 @@ from lookfar.serve.show.render import describe_receipts
 from lookfar.serve.tools.tool import Call, Input, Result, Session, Tool, bounded
 
 _MOST_NAMED = 100
+_MOST_EXAMPLES = 3
 
 
 class StatusInput(Input):
@@ -38,6 +40,8 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
             ),
         ]
         lines.append(f"{state.collection}: {', '.join(parts)}")
+        if skipped := summarise(state.skipped, state.skipped_examples, _MOST_EXAMPLES):
+            lines.append(f"  skipped: {skipped}")
     shapes = [json_shapes.status(state) for state in states]
 
     def show(most: int) -> Result:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from lookfar.common.skip_reasons import BINARY_EXTENSIONS
 from lookfar.errors import InvalidConfig
 from lookfar.sources.folder.build_output import Evidence, output_name
 from lookfar.sources.folder.ignore import Ignores
@@ -42,29 +43,6 @@ DENIED_NAMES: Final = frozenset(
 """Denied as files and as folders; in a git worktree ``.git`` is a file."""
 
 DENIED_ENDINGS: Final = (".log", ".lock", ".swp", ".swo")
-
-BINARY_EXTENSIONS: Final = frozenset(
-    (
-        *("png", "jpg", "jpeg", "gif", "bmp", "ico", "icns", "webp", "avif", "heic", "heif"),
-        *("tif", "tiff", "psd", "ai", "eps", "raw", "cr2", "nef", "xcf"),
-        *("mp3", "wav", "flac", "ogg", "oga", "opus", "m4a", "aac", "wma", "aiff", "mid", "midi"),
-        *("mp4", "m4v", "mov", "avi", "mkv", "webm", "wmv", "flv", "mpg", "mpeg", "3gp", "ogv"),
-        *("zip", "tar", "gz", "tgz", "bz2", "tbz2", "xz", "txz", "zst", "lz4", "7z", "rar", "jar"),
-        *("war", "ear", "whl", "egg", "nupkg", "deb", "rpm", "apk", "ipa"),
-        *("dmg", "iso", "img", "cab", "msi", "crx", "xpi"),
-        *("ttf", "otf", "woff", "woff2", "eot", "pfb"),
-        *("exe", "dll", "so", "dylib", "lib", "obj", "o", "a", "ko", "pdb", "class", "pyc", "pyo"),
-        *("pyd", "wasm", "node", "bin", "dat", "elc", "beam"),
-        *("pdf", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "ods", "odp", "epub", "mobi"),
-        *("djvu", "pages", "numbers"),
-        *("db", "db3", "sqlite", "sqlite3", "mdb", "accdb", "rdb", "ldb", "parquet", "feather"),
-        *("arrow", "orc", "avro"),
-        *("npy", "npz", "pkl", "pickle", "h5", "hdf5", "pt", "pth", "onnx", "safetensors", "gguf"),
-        *("ckpt", "tflite", "joblib", "mat"),
-        *("blend", "fbx", "glb", "stl", "3ds", "dwg", "swf", "fla"),
-    )
-)
-"""Formats that are never text; such files are not opened."""
 
 DEFAULT_EXCLUDE: Final = (".obsidian", ".trash", "*.tmp", "*~")
 """Files left by editors; users may replace this default."""
@@ -101,6 +79,12 @@ def denied_by(name: str, is_dir: bool, *, generated: bool = False) -> str | None
     return None
 
 
+def read_extension(uri: str) -> str:
+    """Return the extension of a file in lower case, without the dot; empty if it has none."""
+    stem, _, extension = uri.rpartition("/")[2].rpartition(".")
+    return extension.lower() if stem else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """The rules of one collection. Policies with equal rules are equal."""
@@ -111,6 +95,10 @@ class Policy:
     """Whether generated folders may be indexed."""
     respect_ignore_files: bool = True
     max_file_bytes: int = 1 << 20
+    extracted: frozenset[str] = frozenset()
+    """Extensions, without the dot, of formats whose text is extracted."""
+    max_document_bytes: int = 50 << 20
+    """The size limit of files whose text is extracted."""
     max_depth: int = 20
     """How many folders deep a path may be below the root."""
     max_files: int = 50_000
@@ -128,7 +116,8 @@ class Policy:
     """Folders whose whole content is excluded by ``x/**``, so they are not entered."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.max_depth <= _DEEPEST or self.max_file_bytes < 0 or self.max_files < 0:
+        sizes = self.max_file_bytes, self.max_document_bytes, self.max_files
+        if not 0 <= self.max_depth <= _DEEPEST or min(sizes) < 0:
             raise InvalidConfig(
                 f"Limits must not be negative, and max_depth is at most {_DEEPEST}.",
                 hint="Correct max_depth, max_file_bytes or max_files.",
@@ -176,8 +165,8 @@ class Policy:
                 return Verdict("ignored", rule)
         if is_dir:
             return None
-        extension = name[name.rfind(".") + 1 :].lower()
-        if extension in BINARY_EXTENSIONS and len(extension) < len(name):
+        extension = read_extension(name)
+        if extension in BINARY_EXTENSIONS and extension not in self.extracted:
             return Verdict("binary", f"*.{extension}")
         if self._include is not None and self._include.match(uri) is None:
             return Verdict("not_included", "include")
@@ -188,6 +177,11 @@ class Policy:
         key = output_name(name)
         reason = evidence(uri) if key else ""
         return f"{key}/ {reason}" if reason else None
+
+    def size_limit(self, uri: str) -> int:
+        """Return how many bytes a file with this name may have."""
+        extracted = bool(self.extracted) and read_extension(uri) in self.extracted
+        return self.max_document_bytes if extracted else self.max_file_bytes
 
     def find_include(self, uri: str) -> str | None:
         """Return the glob of ``include`` that a file matches, if there are any."""

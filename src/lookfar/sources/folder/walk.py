@@ -75,10 +75,11 @@ class _Folder:
     counts: dict[str, int] = field(default_factory=dict)
     marks: dict[str, str] = field(default_factory=dict)
     """For each folder that may be build output: which file inside it says so, or empty."""
+    most_skipped: int = MAX_SKIPPED
 
     def skip(self, uri: str, reason: str, detail: str = "") -> None:
         self.counts[reason] = self.counts.get(reason, 0) + 1
-        if len(self.skipped) < MAX_SKIPPED:
+        if len(self.skipped) < self.most_skipped:
             self.skipped.append(Skipped(uri, reason, detail))
 
 
@@ -109,17 +110,20 @@ class Walk:
         return any(not at or uri == at or uri.startswith(f"{at}/") for at in self.unreadable)
 
 
-def walk(root: Root, policy: Policy, *, before: Walk | None = None) -> Walk:
+def walk(
+    root: Root, policy: Policy, *, before: Walk | None = None, most_skipped: int = MAX_SKIPPED
+) -> Walk:
     """Examine the whole root; passing the last walk as ``before`` makes it about twice as fast.
 
-    ``RootNotFound`` if the root is gone; other failures are in ``unreadable``.
+    ``RootNotFound`` if the root is gone; other failures are in ``unreadable``. At most
+    ``most_skipped`` skipped entries are listed; the rest are only counted.
     """
     known: Mapping[str, _Folder] = {}
     if before is not None:
         memory = before.memory
         if (memory.path, memory.allow_hard_links) == (root.path, root.allow_hard_links):
             known = memory.folders if memory.policy == policy else {}
-    walker = _Walker(root, policy, known)
+    walker = _Walker(root, policy, known, most_skipped)
     walker.run()
     walker.files.sort(key=_URI)
     return Walk(
@@ -150,8 +154,8 @@ def examine_files(root: Root, policy: Policy, uris: Collection[str]) -> Walk:
             continue
         if verdict is not None:
             skipped.append(Skipped(uri, verdict.reason, verdict.rule))
-        elif disk is not None and disk.size > policy.max_file_bytes:
-            skipped.append(Skipped(uri, "too_large", f"{disk.size} bytes"))
+        elif disk is not None and disk.size > policy.size_limit(uri):
+            skipped.append(Skipped(uri, "too_large", _describe_size(disk.size, policy, uri)))
         elif disk is not None:
             files.append(SourceFile(uri, disk))
     return Walk(
@@ -207,8 +211,15 @@ def _outer_rules(root: Root, policy: Policy) -> Ignores | None:
 
 
 class _Walker:
-    def __init__(self, root: Root, policy: Policy, known: Mapping[str, _Folder]) -> None:
+    def __init__(
+        self,
+        root: Root,
+        policy: Policy,
+        known: Mapping[str, _Folder],
+        most_skipped: int = MAX_SKIPPED,
+    ) -> None:
         self.root = root
+        self.most_skipped = most_skipped
         self.policy = policy
         self.known = known
         self.folders: dict[str, _Folder] = {}
@@ -351,13 +362,13 @@ class _Walker:
         self.folders[uri] = folder
         if folder.counts:
             self.counts.update(folder.counts)
-            self.skipped.extend(folder.skipped[: MAX_SKIPPED - len(self.skipped)])
+            self.skipped.extend(folder.skipped[: self.most_skipped - len(self.skipped)])
 
     def _list(self, uri: str, handle: Handle, outer: Ignores | None) -> _Folder:
         """Read a folder's entries, and sort them into files, folders and skipped ones."""
         info = os.stat(handle)
         stamp = (info.st_ctime_ns, info.st_mtime_ns, info.st_ino, info.st_dev)
-        folder = _Folder(stamp, time.time_ns(), outer)
+        folder = _Folder(stamp, time.time_ns(), outer, most_skipped=self.most_skipped)
         # Sorted, so that the list of skipped entries does not depend on the file system.
         entries = sorted(os.scandir(handle), key=_NAME)
         folder.ignores = outer
@@ -440,9 +451,8 @@ class _Walker:
             self._skip(uri, "symlink" if stat.S_ISLNK(info.st_mode) else "not_a_file")
         elif info.st_nlink > 1 and not self.root.allow_hard_links:
             self._skip(uri, "hard_link", f"it has {info.st_nlink} hard links")
-        elif info.st_size > self.policy.max_file_bytes:
-            limit = self.policy.max_file_bytes
-            self._skip(uri, "too_large", f"{info.st_size} bytes, limit {limit}")
+        elif info.st_size > self.policy.size_limit(uri):
+            self._skip(uri, "too_large", _describe_size(info.st_size, self.policy, uri))
         else:
             file = SourceFile(uri, make_fingerprint(info))
             self.files.append(file)
@@ -451,7 +461,7 @@ class _Walker:
 
     def _skip(self, uri: str, reason: str, detail: str = "") -> None:
         self.counts[reason] += 1
-        if len(self.skipped) < MAX_SKIPPED:
+        if len(self.skipped) < self.most_skipped:
             self.skipped.append(Skipped(uri, reason, detail))
 
     def _note_failure(self, uri: str, error: OSError) -> None:
@@ -460,6 +470,10 @@ class _Walker:
             self._skip(uri, "symlink", "became a link during the walk")
         elif error.errno not in _VANISHED:
             self.unreadable.append(uri)
+
+
+def _describe_size(size: int, policy: Policy, uri: str) -> str:
+    return f"{size} bytes, limit {policy.size_limit(uri)}"
 
 
 def _printable(uri: str) -> str:

@@ -18,7 +18,7 @@ from lookfar.sources.confine import Refused, Root, close_folder, components, lst
 from lookfar.sources.fingerprints import NOT_TEXT, is_binary
 from lookfar.sources.folder.build_output import find_evidence
 from lookfar.sources.folder.ignore import Ignores
-from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy, Verdict
+from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy, Verdict, read_extension
 from lookfar.sources.folder.walk import load_rules
 
 BUILT_IN: Final = "built in"
@@ -102,12 +102,14 @@ def _by_content(
 ) -> Ruling | None:
     """Return a ruling if the content of a file excludes it or parts of it."""
     try:
-        raw, _ = root.read(uri, policy.max_file_bytes)
+        raw, _ = root.read(uri, policy.size_limit(uri))
     except Refused as refusal:
         detail = refusal.detail or ("no such file" if refusal.reason == "gone" else "")
         return _refused(uri, uri, Verdict(refusal.reason, detail))
     except LookfarError as error:
         return _refused(uri, uri, Verdict("unreadable", error.message))
+    if read_extension(uri) in policy.extracted:
+        return None
     if not understood and not policy.any_text:
         return _refused(uri, uri, Verdict("no_parser", "no known format has this name"))
     if is_binary(raw, known=understood):

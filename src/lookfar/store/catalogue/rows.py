@@ -29,6 +29,8 @@ _PLACE = """
 MODEL = "model"
 _MOVES = "moves"
 """The key in ``meta`` that counts changes of document times within a generation."""
+_UNIT = "\x1f"
+"""Separates two values of one column."""
 END = 1 << 62
 """A position beyond the last character of any text."""
 _MOST_VARIABLES = 500
@@ -151,13 +153,18 @@ def replace_left_out(connection: Connection, files: Sequence[LeftOut]) -> None:
     connection.executemany(
         "INSERT INTO left_out VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            (file.uri, file.failed, file.code, file.message, disk.size, disk.mtime_ns,
+            (file.uri, file.failed, file.code, _join_message(file), disk.size, disk.mtime_ns,
              disk.ctime_ns, disk.inode, file.settled)
             for file in {file.uri: file for file in files}.values()
             for disk in (file.fingerprint,)
         ],
     )  # fmt: skip
     seal(connection, "left_out")
+
+
+def _join_message(file: LeftOut) -> str:
+    """Return what the column ``message`` holds: the message, then the extractor if there is one."""
+    return f"{file.message}{_UNIT}{file.extractor}" if file.extractor else file.message
 
 
 def record_keywords(connection: Connection, stamp: int) -> None:
@@ -260,13 +267,16 @@ def _known(
     connection: Connection, generation: int, where: str, values: Sequence[str]
 ) -> Iterator[tuple[str, Known]]:
     rows = connection.execute(
-        "SELECT uri, id, size, mtime_ns, ctime_ns, inode, settled, raw_sha"
+        "SELECT uri, id, size, mtime_ns, ctime_ns, inode, settled, raw_sha,"
+        # To parse the metadata of every document would take most of the time of this query.
+        " CASE WHEN instr(metadata, '\"extractor\"') > 0"
+        " THEN json_extract(metadata, '$.extractor') END"
         f" FROM documents WHERE born <= ? AND (died IS NULL OR died > ?){where}",
         (generation, generation, *values),
     )
-    for uri, identifier, size, mtime, ctime, inode, settled, raw in rows:
+    for uri, identifier, size, mtime, ctime, inode, settled, raw, extractor in rows:
         disk = Fingerprint(size, mtime, ctime, inode)
-        yield uri, Known(identifier, disk, bool(settled), raw)
+        yield uri, Known(identifier, disk, bool(settled), raw, extractor or "")
 
 
 def _make_place(row: tuple[Any, ...]) -> Place:
@@ -676,17 +686,20 @@ def left_out(connection: Connection) -> dict[str, LeftOut]:
         "SELECT uri, failed, code, message, settled, size, mtime_ns, ctime_ns, inode"
         " FROM left_out ORDER BY uri"
     )
-    return {
-        uri: LeftOut(uri, bool(failed), code, message, Fingerprint(*disk), bool(settled))
-        for uri, failed, code, message, settled, *disk in rows
-    }
+    left: dict[str, LeftOut] = {}
+    for uri, failed, code, joined, settled, *disk in rows:
+        message, _, extractor = joined.partition(_UNIT)
+        left[uri] = LeftOut(
+            uri, bool(failed), code, message, Fingerprint(*disk), bool(settled), extractor
+        )
+    return left
 
 
 def failures(connection: Connection) -> list[Failure]:
     rows = connection.execute(
         "SELECT uri, code, message FROM left_out WHERE failed != 0 ORDER BY uri"
     )
-    return [Failure(*row) for row in rows]
+    return [Failure(uri, code, joined.partition(_UNIT)[0]) for uri, code, joined in rows]
 
 
 def find_unembedded(connection: Connection, contents: Iterable[bytes]) -> set[bytes]:

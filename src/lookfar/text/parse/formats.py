@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from importlib import import_module
 from typing import NamedTuple
 
+from lookfar.model import Document
 from lookfar.ports import Parser
+from lookfar.text.extract.formats import ExtractedFormat, extractor_for
 from lookfar.text.parse.languages import LANGUAGES, Tier, detect_language
 
 
@@ -30,7 +33,10 @@ FORMATS: tuple[Format, ...] = (
            " roles, labels and toctrees of MyST",
            "markdown.parse"),
     Format("Plain text", "text", (".txt", ".text"), "the text as one section",
-           "plaintext.parse_text"),
+           "plaintext.parse_text",
+           ("readme", "license", "licence", "copying", "copyright", "notice", "authors",
+            "contributors", "maintainers", "changelog", "changes", "history", "news", "install",
+            "todo", "thanks", "credits")),
     Format("reStructuredText", "rst", (".rst",),
            "titles, literal blocks, code directives; roles, labels and toctrees of Sphinx",
            "plaintext.parse_rst"),
@@ -43,6 +49,8 @@ FORMATS: tuple[Format, ...] = (
 
 _PLAIN_PARSER = "source_code.parse"
 """Splits a text of an unknown format like code of an unknown language."""
+
+_EXTRACTED_PARSER = "markdown.parse"
 
 _READS: dict[Tier, str] = {
     "full": "definitions with signature, documentation and parameters; summaries with metrics",
@@ -59,6 +67,7 @@ CODE_FORMATS: tuple[Format, ...] = tuple(
 )  # fmt: skip
 
 _BY_EXTENSION = {extension: entry for entry in FORMATS for extension in entry.extensions}
+_BY_NAME = {name: entry for entry in FORMATS for name in entry.names}
 _BY_LANGUAGE = {entry.language: entry for entry in CODE_FORMATS}
 
 
@@ -68,9 +77,9 @@ def detect_format(uri: str) -> Format | None:
     # A whole name takes precedence over the extension: CMakeLists.txt is not prose.
     if language is not None:
         return _BY_LANGUAGE[language.language]
-    name = uri.rpartition("/")[2]
+    name = uri.rpartition("/")[2].lower()
     stem, dot, extension = name.rpartition(".")
-    return _BY_EXTENSION.get(f".{extension.lower()}") if stem and dot else None
+    return _BY_EXTENSION.get(f".{extension}") if stem and dot else _BY_NAME.get(name)
 
 
 def parser_for(uri: str) -> Parser | None:
@@ -80,13 +89,23 @@ def parser_for(uri: str) -> Parser | None:
 
 
 def text_parser_for(uri: str) -> Parser:
-    """Return the parser for a file that is known to be text, whatever its format."""
+    """Return the parser for the text of a file, whatever its format.
+
+    Text that was extracted from a file is Markdown.
+    """
+    extracted = extractor_for(uri)
+    if extracted is not None:
+        return partial(_parse_extracted, extracted)
     return parser_for(uri) or _load(_PLAIN_PARSER)
 
 
 def is_readable(uri: str, any_text: bool) -> bool:
     """Whether a file with this name is read: its format is known, or any text is wanted."""
-    return any_text or detect_format(uri) is not None
+    return any_text or extractor_for(uri) is not None or detect_format(uri) is not None
+
+
+def _parse_extracted(row: ExtractedFormat, uri: str, text: str) -> Document:
+    return replace(_load(_EXTRACTED_PARSER)(uri, text), language=row.extensions[0][1:])
 
 
 @cache

@@ -14,6 +14,12 @@ import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from lookfar.common.skip_reasons import (
+    describe_group,
+    is_chosen,
+    name_example,
+    sort_reasons,
+)
 from lookfar.errors import LookfarError
 from lookfar.model import Counts, Status, Watching
 from lookfar.serve.http.stream import event
@@ -79,6 +85,7 @@ class _States:
             "building_since": folder.building_since,
             "progress": json_shapes.plain(folder.progress),
             "failure": failure.message if failure is not None else "",
+            "skipped_groups": _describe_skipped(status),
         }
 
     def _count(self, name: str, folder: Folder, watching: Watching | None) -> Json:
@@ -88,6 +95,20 @@ class _States:
             shape = json_shapes.status(folder.status(collection=name, check=False))
             known = self._counts[name] = (version, time.monotonic(), shape)
         return known[2]
+
+
+def _describe_skipped(status: Json) -> list[Json]:
+    """Return the skipped files of a status in words, by reason."""
+    counts, examples = status["skipped"], status["skipped_examples"]
+    return [
+        {
+            "label": describe_group(reason),
+            "count": counts[reason],
+            "examples": [name_example(reason, uri) for uri in examples.get(reason, ())],
+            "chosen": is_chosen(reason),
+        }
+        for reason in sort_reasons(counts)
+    ]
 
 
 def _unreadable_status(name: str, folder: Folder) -> Status:

@@ -46,7 +46,10 @@ export function show(main, params, frame) {
         h("div", null, h("dt", null, label), h("dd", null, number(count))))),
       h("dl", { class: "rows" }, rows.map(([label, value]) => h("div", null, h("dt", null, label), h("dd", null, name(value))))),
       collection.failures.length ? [h("h3", null, "Unreadable files"), h("ul", { class: "failures" }, collection.failures.slice(0, 100).map((failure) =>
-        h("li", null, name(failure.uri), h("p", { class: "small" }, visibleText(failure.message)))))] : null);
+        h("li", null, name(failure.uri), h("p", { class: "small" }, visibleText(failure.message)))))] : null,
+      collection.skipped_groups.length ? [h("h3", null, "Skipped files"), h("ul", { class: "failures skipped" }, collection.skipped_groups.map((group) =>
+        h("li", null, `${number(group.count)}: ${group.label}`,
+          group.chosen || !group.examples.length ? null : h("p", { class: "small" }, name(group.examples.join(", ")), group.count > group.examples.length ? ", …" : ""))))] : null);
   }
 
   return { leave: unlisten, keys: { Escape: () => ((location.hash = "#/search"), true) } };

@@ -1,0 +1,185 @@
+"""Read the text of files as the disk has them now, with secrets masked.
+
+The text of an unchanged file that had to be extracted, or whose encoding had to be guessed, comes
+from the index: the hash of the file proves that it is the same, and no answer waits for an
+extractor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lookfar.collections.read_documents import unknown_document
+from lookfar.errors import IOFailed, NotFound
+from lookfar.index.recipe import allowance_from, policy_from, secrets_from
+from lookfar.model import Document, Fingerprint, Places, Skipped
+from lookfar.sources.confine import Refused, Root
+from lookfar.sources.fingerprints import content_hash, is_settled
+from lookfar.text.encodings import UTF8, decode
+from lookfar.text.extract.formats import extractor_for
+from lookfar.text.normalise import normalise_lines, normalise_text
+from lookfar.text.parse.formats import text_parser_for
+
+if TYPE_CHECKING:
+    from lookfar.config import Settings
+    from lookfar.ports import Snapshot, Store
+
+_MOST_HASHES: Final = 4_096
+
+
+class CurrentText(NamedTuple):
+    """The normalised text of a file, with its places if it was extracted."""
+
+    text: str
+    places: Places = ()
+    warnings: tuple[str, ...] = ()
+
+
+def read_places(row: Mapping[str, Any]) -> Places:
+    """Return the places of a document from its row in the catalogue."""
+    return tuple((int(start), str(label)) for start, label in row.get("places", ()))
+
+
+class CurrentTexts:
+    """Reads the files of one collection. May be shared by threads."""
+
+    def __init__(self, root: Root, store: Store, settings: Callable[[], Settings]) -> None:
+        self._root = root
+        self._store = store
+        self._settings = settings
+        self._hashes: dict[str, tuple[Fingerprint, bytes]] = {}
+        """Hashes of extracted files, which may be large, by URI; valid for that fingerprint."""
+
+    def read_source(self, uri: str) -> str | None:
+        """Return the text of a file, or None as :meth:`read`; of a read-only store, the stored."""
+        if self._settings().store.read_only:
+            with self._store.snapshot() as snapshot:
+                return snapshot.text(uri)
+        current = self.read(uri)
+        return current.text if current is not None else None
+
+    def read_for_citing(self, uri: str) -> str | None:
+        """Return the text of a file for citing; None if the disk refuses to read it.
+
+        A document that would have to be extracted again has an empty text: an answer does not
+        wait for that, and reports the passage as changed.
+        """
+        try:
+            current = self.read(uri, extract=False)
+        except IOFailed:
+            return None
+        return current.text if current is not None else None
+
+    def read_document(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
+        """Parse a document from the disk, and return whether it is what was indexed."""
+        row = snapshot.document(uri)
+        if row is None:
+            raise unknown_document(snapshot, uri)
+        current: CurrentText | None
+        if self._settings().store.read_only:
+            current = CurrentText(snapshot.text(uri) or "", read_places(row))
+        else:
+            current = self.read(uri)
+        if current is None:
+            raise NotFound(
+                f"{uri!r} was deleted after it was indexed.",
+                hint="Search still shows the indexed text; lookfar index removes it.",
+            )
+        same = sha256(current.text.encode("utf-8")).digest() == row["text_sha"]
+        document = text_parser_for(uri)(uri, current.text)
+        parsed = replace(
+            document,
+            # The title of an extracted document may come from the metadata of its file.
+            title=document.title or (row["title"] if same else ""),
+            places=current.places,
+            warnings=tuple(dict.fromkeys((*current.warnings, *document.warnings))),
+        )
+        return parsed, same
+
+    def read(self, uri: str, *, extract: bool = True) -> CurrentText | None:
+        """Return the text of a file; None if it is gone or contains secrets.
+
+        Without ``extract``, the text of a file that changed since it was indexed is empty if it
+        would have to be extracted. Raises ``NotFound`` if it cannot be extracted any more.
+        """
+        try:
+            if extractor_for(uri) is None:
+                return self._read_text(uri)
+            sha = self._hash_file(uri)
+            stored = self._find_stored(uri, sha) if sha is not None else None
+            if stored is not None or sha is None:
+                return stored
+            return self._extract(uri) if extract else CurrentText("")
+        except Refused:
+            return None
+
+    def _read_text(self, uri: str) -> CurrentText | None:
+        raw, _ = self._root.read(uri, self._settings().sources.max_file_bytes)
+        try:
+            text = raw.decode(UTF8).removeprefix("\ufeff") if b"\0" not in raw else None
+        except UnicodeDecodeError:
+            text = None
+        if text is None or "\x1b" in text:
+            # Detecting an encoding takes longer than finding the text that was stored.
+            stored = self._find_stored(uri, content_hash(raw))
+            if stored is not None:
+                return stored
+            decoded = decode(raw)
+            return self._mask(uri, normalise_lines(decoded.text), (), decoded.warnings)
+        return self._mask(uri, normalise_lines(text))
+
+    def _mask(
+        self, uri: str, text: str, places: Places = (), warnings: tuple[str, ...] = ()
+    ) -> CurrentText | None:
+        screened = secrets_from(self._settings()).screen(uri, text)
+        return None if screened.refused else CurrentText(screened.text, places, warnings)
+
+    def _hash_file(self, uri: str) -> bytes | None:
+        """Return the hash of a file; None if it is gone."""
+        disk = self._root.stat(uri)
+        known = self._hashes.get(uri)
+        if known is not None and known[0] == disk:
+            return known[1]
+        raw, disk = self._read_document(uri)
+        sha = content_hash(raw)
+        if is_settled(disk, time.time_ns()):
+            if len(self._hashes) >= _MOST_HASHES:
+                self._hashes.clear()
+            self._hashes[uri] = disk, sha
+        return sha
+
+    def _read_document(self, uri: str) -> tuple[bytes, Fingerprint]:
+        settings = self._settings()
+        return self._root.read(uri, policy_from(settings, self._root.path).size_limit(uri))
+
+    def _find_stored(self, uri: str, sha: bytes) -> CurrentText | None:
+        """Return the indexed text of a file with this hash, which is masked already."""
+        if not self._store.exists:
+            return None
+        with self._store.snapshot() as snapshot:
+            row = snapshot.document(uri)
+            if row is None or bytes(row["raw_sha"]) != sha:
+                return None
+            text = snapshot.text(uri)
+        warnings = tuple(row["warnings"])
+        return CurrentText(text, read_places(row), warnings) if text is not None else None
+
+    def _extract(self, uri: str) -> CurrentText | None:
+        from lookfar.index.extraction import Extraction
+
+        raw, _ = self._read_document(uri)
+        with closing(Extraction(allowance_from(self._settings()))) as extraction:
+            extracted = extraction.extract(uri, raw)
+        if isinstance(extracted, Skipped):
+            raise NotFound(
+                f"{uri!r} changed, and its text cannot be extracted: {extracted.detail}.",
+                hint="Search still shows the indexed text; lookfar index removes it.",
+                details={"uri": uri, "reason": extracted.reason},
+            )
+        places = tuple((place.start, place.label) for place in extracted.places)
+        return self._mask(uri, normalise_text(extracted.text), places, extracted.warnings)

@@ -1,0 +1,242 @@
+"""Extract the text of documents in a child process, with limits on time, memory and output.
+
+A file that crashes, hangs or exhausts the process costs only itself: the process is replaced, and
+the file is skipped with a reason. The process answers in JSON, not in pickles, because a hostile
+file may have taken it over. It can write to no file, and does not get the user's environment.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from threading import Event, Timer
+from typing import IO, Any, Final
+
+from lookfar.common.allowance import Allowance
+from lookfar.config import bare_environment
+from lookfar.model import Skipped
+from lookfar.text.extract.extracted import CannotExtract, Extracted, Place
+from lookfar.text.extract.formats import EXTRACTORS, extract, extractor_for
+
+_LENGTH: Final = 8
+_NICENESS: Final = 10
+_CHILD: Final = "from lookfar.index.extraction import main; main()"
+_PATIENCE: Final = 4
+"""Seconds on the clock for each second of processor time: other programs may be busy, too."""
+_MOST_BYTES: Final = 256 << 20
+"""The largest answer that is accepted."""
+_MOST_FILES: Final = 500
+"""Files after which the process is replaced, so that memory it cannot return does not add up."""
+
+TIMED_OUT: Final = "timed_out"
+OUT_OF_MEMORY: Final = "out_of_memory"
+CRASHED: Final = "crashed"
+
+
+class Extraction:
+    """A process that extracts one file after another; it starts with the first one."""
+
+    def __init__(self, allowance: Allowance, program: str = _CHILD) -> None:
+        """``program`` is Python source that calls :func:`main`."""
+        self._allowance = allowance
+        self._program = program
+        self._process: subprocess.Popen[bytes] | None = None
+        self._files = 0
+
+    def extract(self, uri: str, raw: bytes) -> Extracted | Skipped:
+        """Return the text of a file whose name has an extractor, or why it is skipped."""
+        process = self._start()
+        timed_out = Event()
+
+        def kill_late() -> None:
+            timed_out.set()
+            process.kill()
+
+        timer = Timer(self._allowance.seconds * _PATIENCE, kill_late)
+        timer.daemon = True
+        timer.start()
+        try:
+            answer = _ask(process, uri, raw)
+        finally:
+            timer.cancel()
+        self._files += 1
+        if answer is None or answer.get("leaves") or self._files >= _MOST_FILES:
+            code = self._stop()
+            if answer is None:
+                return self._explain_death(uri, code, timed_out.is_set())
+        if "error" in answer:
+            return Skipped(uri, str(answer["error"]), str(answer["reason"]))
+        return _read_answer(answer)
+
+    def close(self) -> None:
+        self._stop()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._stop()
+            # The same bytes must always give the same text.
+            fixed = {"PYTHONHASHSEED": "0"}
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", self._program],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=bare_environment(fixed),
+            )
+            with suppress(OSError):  # If it died already, the first file will report that.
+                _send(self._process, json.dumps(self._allowance))
+        return self._process
+
+    def _stop(self) -> int:
+        """End the process and return its exit status."""
+        process, self._process, self._files = self._process, None, 0
+        if process is None:
+            return 0
+        # A process that has answered ends by itself; one that crashed has ended.
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+        try:
+            process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+        return process.returncode
+
+    def _explain_death(self, uri: str, code: int, killed: bool) -> Skipped:
+        if killed or code == -getattr(signal, "SIGXCPU", 0):
+            seconds = f"{self._allowance.seconds:g}"
+            return Skipped(uri, TIMED_OUT, f"its text was not extracted within {seconds} seconds")
+        return Skipped(uri, CRASHED, "extracting its text crashed the process")
+
+
+def _ask(process: subprocess.Popen[bytes], uri: str, raw: bytes) -> dict[str, Any] | None:
+    """Send a file to the process and return its answer; None if there is no valid one."""
+    assert process.stdout is not None
+    try:
+        _send(process, uri, raw)
+        length = process.stdout.read(_LENGTH)
+        size = int.from_bytes(length, "little")
+        if len(length) < _LENGTH or size > _MOST_BYTES:
+            process.kill()
+            return None
+        data = process.stdout.read(size)
+        answer = json.loads(data) if len(data) == size else None
+    except (OSError, ValueError):
+        process.kill()
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _send(process: subprocess.Popen[bytes], text: str, raw: bytes = b"") -> None:
+    assert process.stdin is not None
+    for part in (text.encode("utf-8", "surrogatepass"), raw):
+        process.stdin.write(len(part).to_bytes(_LENGTH, "little"))
+        process.stdin.write(part)
+    process.stdin.flush()
+
+
+def _read_answer(answer: dict[str, Any]) -> Extracted:
+    return Extracted(
+        text=str(answer["text"]),
+        places=tuple(Place(int(start), str(label)) for start, label in answer["places"]),
+        title=str(answer["title"]),
+        warnings=tuple(map(str, answer["warnings"])),
+    )
+
+
+# -- inside the process ----------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Answer each file on standard input with its text, until the input ends."""
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles Ctrl-C.
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # What a library prints must not break the frames.
+    try:
+        seconds, memory_bytes = json.loads(_receive(requests))
+        _receive(requests)
+        _confine(memory_bytes)
+        leaves = False
+        while not leaves:
+            uri = _receive(requests).decode("utf-8", "surrogatepass")
+            raw = _receive(requests)
+            _limit_time(seconds)
+            answer = _answer(uri, raw)
+            leaves = bool(answer.get("leaves"))
+            data = json.dumps(answer).encode("ascii")
+            del raw, answer
+            answers.write(len(data).to_bytes(_LENGTH, "little"))
+            answers.write(data)
+            answers.flush()
+            gc.collect()
+    except (EOFError, OSError):
+        pass  # The parent is gone.
+    os._exit(0)
+
+
+def _answer(uri: str, raw: bytes) -> dict[str, Any]:
+    row = extractor_for(uri)
+    assert row is not None, f"no extractor for {uri} among {len(EXTRACTORS)}"
+    try:
+        extracted = extract(row, raw)
+    except CannotExtract as refusal:
+        return {"error": refusal.code, "reason": refusal.reason}
+    except MemoryError:
+        reason = "extracting its text needs more memory than sources.extract_memory_bytes"
+        return {"error": OUT_OF_MEMORY, "reason": reason, "leaves": True}
+    except RecursionError:
+        return {"error": "damaged", "reason": "its parts are nested too deeply"}
+    except Exception as error:  # A damaged file can fail in any way.
+        return {"error": "damaged", "reason": f"it could not be parsed ({type(error).__name__})"}
+    return {
+        "text": extracted.text,
+        "places": [(place.start, place.label) for place in extracted.places],
+        "title": extracted.title,
+        "warnings": extracted.warnings,
+    }
+
+
+def _receive(pipe: IO[bytes]) -> bytes:
+    length = pipe.read(_LENGTH)
+    size = int.from_bytes(length, "little")
+    data = pipe.read(size)
+    if len(length) < _LENGTH or len(data) < size:
+        raise EOFError
+    return data
+
+
+def _confine(memory_bytes: int) -> None:
+    """Limit memory and forbid writing files and dumps, where the system can."""
+    try:
+        import resource
+    except ImportError:  # Windows.
+        return
+    for limit, most in (
+        (resource.RLIMIT_AS, memory_bytes),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with suppress(OSError, ValueError):  # A lower limit is in force already.
+            resource.setrlimit(limit, (most, most))
+
+
+def _limit_time(seconds: float) -> None:
+    """Let the system end this process after so many more seconds of processor time."""
+    try:
+        import resource
+    except ImportError:
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime + seconds) + 1
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))

@@ -1,0 +1,215 @@
+"""A folder as people have it: a PDF, notes, old encodings, a picture and an archive.
+
+Seen to fail when an answer extracted again, when a new version of an extractor read every file,
+when a changed PDF was reported as the same, and when the walk forgot what it skipped.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from lookfar.collections.rulings import list_skipped
+from lookfar.errors import InvalidArgument, NotFound
+from lookfar.index.extraction import Extraction
+from lookfar.library import Library
+from lookfar.model import Edit
+from lookfar.retrieve.locate.address import format_citation
+from lookfar.text.extract import formats
+from text.extract.made_pdf import column, make_pdf
+
+SETTINGS = {"embed.provider": "hash", "index.workers": 1, "git.history": False}
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+
+def contract(days: str = "ninety") -> bytes:
+    first = column(50, 750, "Lease agreement", size=24, font="F2")
+    first += column(50, 700, "The tenant pays the rent on the third working day of each month.")
+    second = column(50, 750, "Termination", size=24, font="F2")
+    second += column(50, 700, f"Either party may end the lease with a notice of {days} days.")
+    return make_pdf(first, second, title="Lease")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    (folder / "contract.pdf").write_bytes(contract())
+    (folder / "notes.md").write_text("# Notes\n\nCall the landlord about the heating.\n")
+    (folder / "alt.txt").write_bytes("Der Schlüssel liegt bei Frau Jäger.\n".encode("cp1252"))
+    (folder / "LICENSE").write_text("Permission is granted to everyone.\n")
+    (folder / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    (folder / "cut.pdf").write_bytes(contract()[:200])
+    (folder / "data.xyz").write_bytes(bytes(range(256)) * 4)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("inside.txt", "inside")
+    (folder / "old.zip").write_bytes(packed.getvalue())
+    return folder
+
+
+@pytest.fixture
+def library(root: Path, tmp_path: Path) -> Iterator[Library]:
+    with Library.open(root, index_dir=tmp_path / "index", settings=SETTINGS) as opened:
+        yield opened
+
+
+def test_an_answer_comes_from_the_pdf_with_its_page(library: Library) -> None:
+    (hit,) = library.search("notice to end the lease", top_k=1).hits
+    assert (hit.uri, hit.place, hit.state, hit.extracted) == (
+        "contract.pdf",
+        "page=2",
+        "same",
+        True,
+    )
+    assert "ninety days" in hit.text
+    reading = library.read("contract.pdf#page=2")
+    assert reading.places == ("page=2",)
+    assert hit.text in reading.text
+    assert "rent" not in reading.text
+    assert library.read("contract.pdf#Termination").places == ("page=2",)
+    assert library.read("contract.pdf#page=1-2").text == library.read("contract.pdf").text
+    cited = library.read(format_citation(hit.collection, hit.uri, hit.span, hit.sha256))
+    assert (cited.text, cited.state) == (hit.text, "same")
+    assert sha256(cited.text.encode()).hexdigest() == hit.sha256
+
+
+def test_lines_and_outline_name_the_pages(library: Library) -> None:
+    (file,) = library.grep("notice of ninety").files
+    assert [(line.place, line.state) for line in file.lines] == [("page=2", "same")]
+    outline = library.outline("contract.pdf")
+    places = [outline.place_at(section.span.start_line) for section in outline.sections]
+    assert places == ["page=1", "page=2"]
+    assert [label for _, label in outline.places] == ["page=1", "page=2"]
+
+
+def test_an_unchanged_file_is_not_extracted_for_an_answer(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.index()
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("extracted again")
+
+    monkeypatch.setattr(Extraction, "extract", refuse)
+    assert library.search("notice to end the lease", top_k=1).hits[0].state == "same"
+    assert library.read("contract.pdf#page=1").state == "same"
+    assert library.grep("ninety").files
+
+
+def test_a_changed_file_is_reported_or_extracted_again(
+    library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.index()
+    (root / "contract.pdf").write_bytes(contract("sixty"))
+    monkeypatch.setattr(library.folder(), "freshen", lambda _: [])
+    (hit,) = library.search("notice to end the lease", top_k=1).hits
+    assert (hit.state, "ninety" in hit.text) == ("changed", True)
+    reading = library.read("contract.pdf#page=2")
+    assert (reading.state, "sixty days" in reading.text) == ("changed", True)
+    cited = library.read(format_citation(hit.collection, hit.uri, hit.span, hit.sha256))
+    assert cited.state == "changed"
+    monkeypatch.undo()
+    (hit,) = library.search("notice to end the lease", top_k=1).hits
+    assert (hit.state, hit.place, "sixty" in hit.text) == ("same", "page=2", True)
+    (root / "contract.pdf").unlink()
+    monkeypatch.setattr(library.folder(), "freshen", lambda _: [])
+    assert library.search("notice to end the lease", top_k=1).hits[0].state == "gone"
+
+
+def test_a_new_version_of_an_extractor_reads_only_its_files(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = library.index()
+    assert before.added == 4
+    row = formats._BY_EXTENSION[".pdf"]
+    monkeypatch.setitem(formats._BY_EXTENSION, ".pdf", row._replace(version=row.version + 1))
+    after = library.index()
+    assert (after.changed, after.unchanged, after.chunks_embedded) == (1, 3, 0)
+    assert library.index().unchanged == 4
+
+
+def test_extracted_text_survives_verification_and_a_rebuild(library: Library) -> None:
+    library.index()
+    assert library.verify() == []
+    hits = library.search("notice to end the lease", top_k=1).hits
+    library.index(rebuild=True)
+    assert library.search("notice to end the lease", top_k=1).hits == hits
+
+
+def test_other_encodings_are_cited_and_doubted(library: Library) -> None:
+    report = library.index()
+    assert (report.warned, "windows-1252" in report.warned_examples["alt.txt"]) == (1, True)
+    (hit,) = library.search("Schlüssel Frau Jäger", mode="keyword", top_k=1).hits
+    assert (hit.uri, hit.state, hit.text) == (
+        "alt.txt",
+        "same",
+        "Der Schlüssel liegt bei Frau Jäger.\n",
+    )
+    assert "windows-1252" in library.read("alt.txt").warnings[0]
+
+
+def test_what_is_skipped_is_named(library: Library) -> None:
+    report = library.index()
+    assert report.skipped == {"binary": 3, "damaged": 1}
+    assert set(report.skipped_examples["binary"]) == {"photo.png", "old.zip", "data.xyz"}
+    assert report.skipped_examples["damaged"] == ("cut.pdf",)
+    status = library.status()
+    assert (status.skipped, status.stale_count) == (report.skipped, 0)
+    assert status.skipped_examples == report.skipped_examples
+    entries = {entry.uri: entry.reason for entry in list_skipped(library.folder())}
+    assert entries == {
+        "cut.pdf": "damaged",
+        "data.xyz": "binary",
+        "old.zip": "binary",
+        "photo.png": "binary",
+    }
+    for uri, words in (("photo.png", "an image"), ("cut.pdf", "damaged"), ("old.zip", "archive")):
+        with pytest.raises(NotFound) as refusal:
+            library.read(uri)
+        assert words in refusal.value.hint
+    assert library.why("cut.pdf").reason == "damaged"
+    assert library.why("contract.pdf").admitted
+    # A file that was skipped is not read again until it changes.
+    assert library.index().skipped == report.skipped
+
+
+def test_a_folder_without_any_text_says_why_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (folder / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    with Library.open(folder, index_dir=tmp_path / "index", settings=SETTINGS) as library:
+        (note,) = library.search("anything").incomplete
+    assert note.reason == "no_documents"
+    assert "photo.png (image)" in note.detail
+
+
+def test_an_extracted_file_cannot_be_edited(library: Library) -> None:
+    with pytest.raises(InvalidArgument, match="extracted from a file of the format PDF"):
+        library.edit([Edit("append", "contract.pdf", text="more")])
+
+
+def test_a_new_user_tries_the_command_line(run: Callable[..., Result], root: Path) -> None:
+    done = run("search", "notice to end the lease", str(root))
+    assert "contract.pdf#page=2" in done.stdout
+    status = run("status", str(root)).stdout
+    assert "photo.png (image)" in status
+    assert "old.zip (archive)" in status
+    assert "binary" not in status
+    listed = json.loads(run("status", str(root), "--skipped", "--json").stdout)
+    assert [entry["uri"] for entry in listed["skipped"]] == [
+        "cut.pdf",
+        "data.xyz",
+        "old.zip",
+        "photo.png",
+    ]
+    assert "cut.pdf" in run("status", str(root), "--skipped").stdout
+    assert "Termination" in run("read", "contract.pdf#page=2", str(root)).stdout
