@@ -23,6 +23,7 @@ from lookfar.library import Library
 from lookfar.model import Edit
 from lookfar.retrieve.locate.address import format_citation
 from lookfar.text.extract import formats
+from text.extract.made_office import make_docx, make_pptx, make_xlsx, shape
 from text.extract.made_pdf import column, make_pdf
 
 SETTINGS = {"embed.provider": "hash", "index.workers": 1, "git.history": False}
@@ -54,6 +55,40 @@ def root(tmp_path: Path) -> Path:
         archive.writestr("inside.txt", "inside")
     (folder / "old.zip").write_bytes(packed.getvalue())
     return folder
+
+
+OFFICE = {
+    "plan.docx": make_docx(
+        "<w:p><w:r><w:t>The walrus moves into the new office in spring.</w:t></w:r></w:p>"
+    ),
+    "talk.pptx": make_pptx(
+        (shape("title", "Welcome") + shape("body", "A short tour"), ""),
+        (shape("title", "Numbers") + shape("body", "Sales of marmalade doubled."), "Pause here."),
+    ),
+    "plan.xlsx": make_xlsx(
+        Budget=[["Item", "Cost"], ["Chairs", 1200], ["Trombone", 800]], Notes=[["Only a draft"]]
+    ),
+}
+
+
+def test_office_documents_are_cited_by_slide_and_range(library: Library, root: Path) -> None:
+    for name, data in OFFICE.items():
+        (root / name).write_bytes(data)
+    expected = {
+        "walrus office spring": ("plan.docx", ""),
+        "sales of marmalade": ("talk.pptx", "slide=2"),
+        "cost of the trombone": ("plan.xlsx", "Budget!A1:B3"),
+    }
+    for question, place in expected.items():
+        (hit,) = library.search(question, mode="keyword", top_k=1).hits
+        assert (hit.uri, hit.place, hit.state, hit.extracted) == (*place, "same", True)
+    assert "marmalade" in library.read("talk.pptx#slide=2").text
+    assert "tour" not in library.read("talk.pptx#slide=2").text
+    costs = library.read("plan.xlsx#Budget!A2:B3").text
+    assert ("Trombone" in costs, "draft" in costs) == (True, False)
+    assert library.status().counts.documents == 7
+    with pytest.raises(NotFound, match="slide=9"):
+        library.read("talk.pptx#slide=9")
 
 
 @pytest.fixture
