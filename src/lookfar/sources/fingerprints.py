@@ -25,6 +25,10 @@ Shift_JIS or KOI8 most of them are not UTF-8."""
 
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\f\x1b"))
 
+_SPACES = b" \t\n\r\f"
+_LONG_WORD = 256
+_LONGEST_CHARACTER = 4
+
 _WIDE_TEXT = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
 """Byte-order marks of UTF-16 and UTF-32, which contain many NUL bytes."""
 
@@ -65,12 +69,29 @@ def content_hash(data: bytes) -> bytes:
 def is_binary(data: bytes, *, known: bool = True) -> bool:
     """Whether the start of a file contains a NUL byte and is not UTF-16 or UTF-32.
 
-    A file of an unknown format is also binary if many of its characters are control characters.
+    A file of an unknown format is also binary if it contains many control characters, or if it is
+    not UTF-8 and contains no white space.
     """
     head = data[:HEAD_BYTES]
     if head.startswith(_WIDE_TEXT):
         return False
     if b"\0" in head:
         return detect_wide(data) is None
+    return not known and (_has_many_controls(head) or _has_no_spaces(head))
+
+
+def _has_many_controls(head: bytes) -> bool:
     controls = len(head) - len(head.translate(None, _CONTROLS))
-    return not known and controls * _MOST_CONTROLS > len(head)
+    return controls * _MOST_CONTROLS > len(head)
+
+
+def _has_no_spaces(head: bytes) -> bool:
+    """Whether many bytes, most of them not ASCII, contain no white space: that is not text."""
+    if len(head) < _LONG_WORD or head.isascii() or len(head) != len(head.translate(None, _SPACES)):
+        return False
+    try:
+        head[:-_LONGEST_CHARACTER].decode("utf-8")
+    except UnicodeDecodeError as error:
+        # A character may be cut at the end of the head.
+        return error.start < len(head) - 2 * _LONGEST_CHARACTER
+    return False

@@ -55,7 +55,7 @@ FILES = {
     "docs/auth.md": GUIDE,
     "docs/other.md": "Plain words about walruses, under no heading.\n",
     "notes.txt": "A text file about narwhals.\n",
-    "src/auth/login.xyz": "export const login = 1;\n",
+    "src/auth/login.png": "export const login = 1;\n",
 }
 
 
@@ -697,7 +697,7 @@ def test_one_file_is_brought_up_to_date(
 
 
 @pytest.mark.usefixtures("project")
-@pytest.mark.parametrize("path", ["docs/none.md", "src/auth/login.xyz", "docs", "ignored.md"])
+@pytest.mark.parametrize("path", ["docs/none.md", "src/auth/login.png", "docs", "ignored.md"])
 def test_a_file_that_is_not_indexed_is_named(refused: Ask, put: Put, path: str) -> None:
     """Not there, of no format that is read, a folder, or ignored."""
     put({".gitignore": "ignored.md\n", "ignored.md": "Ignored.\n"})
