@@ -308,7 +308,6 @@ def test_a_query_is_expanded_by_every_synonym(session: Session, word: str) -> No
         ("LICENSE", "marmot permission"),
         ("Procfile", "capybara"),
         ("schema.prisma", "Axolotl"),
-        ("paper.tex", "dormouse"),
         ("policy.rego", "echidna"),
         ("latin.unknown", "wombats"),
     ],
@@ -316,6 +315,11 @@ def test_a_query_is_expanded_by_every_synonym(session: Session, word: str) -> No
 def test_text_of_any_name_is_indexed(session: Session, path: str, query: str) -> None:
     assert session.call("search_by_path", pattern=path)["matches"] == [path]
     assert session.paths("search_code", query)[0] == path
+
+
+def test_latex_is_read_as_a_document(session: Session) -> None:
+    assert session.call("search_by_path", pattern="paper.tex")["matches"] == ["paper.tex"]
+    assert session.paths("search_docs", "dormouse")[0] == "paper.tex"
 
 
 def test_what_must_not_be_read_is_not_indexed(session: Session) -> None:
