@@ -476,6 +476,10 @@ class Documents(Protocol):
 
     def line_counts(self, documents: Sequence[int]) -> dict[int, int]: ...
 
+    def without_links(self, documents: Sequence[int]) -> set[int]:
+        """Return those of these documents that have no link; a commit links to its files."""
+        ...
+
     def modified(self, documents: Sequence[int]) -> dict[int, int]:
         """Return the modification times on disk, in nanoseconds since 1970."""
         ...

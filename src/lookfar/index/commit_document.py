@@ -23,12 +23,14 @@ from lookfar.text.normalise import normalise_text
 if TYPE_CHECKING:
     from lookfar.sources.git.history import Commit
 
-RENDERING = 3
+RENDERING = 4
 """Raise this whenever the same commit would give another text."""
 
 MESSAGE, FILES, DIFF = "Message", "Files", "Diff"
 _MOST_FILES = 200
 _MOST_LINKS = 5_000
+_MOST_PATH_WORDS = 20
+"""More of them would outweigh the message."""
 _ONE_CHUNK = 1_600
 """Up to this many characters, the message and the paths are one chunk."""
 _MOST_CHANGED = 4_000
@@ -179,8 +181,8 @@ def _chunk_head(
     # The author and issue numbers are searchable names but say nothing about the content.
     names = analyse(" ".join((commit.author, *_NUMBERED.findall(text[: rendered.files]))))
     if end <= _ONE_CHUNK:
-        paths = " ".join(file.path for file in commit.files)
-        embedded = f"{_drop_boilerplate(text[: rendered.files])}\n{paths}"
+        message = _drop_boilerplate(text[: rendered.files])
+        embedded = f"{message}\n{_list_path_words(commit)}"
         content = content_name("", (), embedded)
         row = _make_row(uri, text, 0, end, 0, (), content)
         return [row], [("", names, analyse(embedded), "")], {content: embedded}
@@ -202,6 +204,12 @@ def _chunk_head(
         title = f"{_drop_boilerplate(rendered.title)}\n" if start else ""
         texts[chunk.content] = f"{title}{message}"
     return rows, entries, texts
+
+
+def _list_path_words(commit: Commit) -> str:
+    """Return the parts of the changed paths, each once: a folder may occur in hundreds of paths."""
+    parts = (part for file in commit.files for part in file.path.split("/"))
+    return " ".join(list(dict.fromkeys(parts))[:_MOST_PATH_WORDS])
 
 
 def _drop_boilerplate(message: str) -> str:

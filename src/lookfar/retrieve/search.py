@@ -24,14 +24,16 @@ from lookfar.retrieve.retrievers.candidates import (
 )
 from lookfar.retrieve.retrievers.verbatim import boost_verbatim
 from lookfar.retrieve.stages import code, factors, fuse
-from lookfar.retrieve.stages.boost import (
-    boost_names,
-    boost_path,
-    put_definitions_first,
+from lookfar.retrieve.stages.boost import boost_names, boost_path, put_definitions_first
+from lookfar.retrieve.stages.commits import (
+    boost_titles,
+    credit_merged_commits,
+    demote_merges,
     weigh_commits,
 )
 from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
 from lookfar.retrieve.stages.recency import boost_recent
+from lookfar.retrieve.stages.release_notes import add_release_notes
 from lookfar.retrieve.stages.wording import boost_synonyms, boost_word_pairs
 
 
@@ -45,7 +47,10 @@ def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Sta
         *_make_code_stages(settings, partial(_read_definitions, sources)),
         code.demote_tests,
         boost_path,
+        boost_titles,
         weigh_commits(settings.commits_weight),
+        credit_merged_commits(sources),
+        demote_merges(sources),
         code.demote_repeats,
         *([boost_verbatim(sources)] if settings.verbatim else []),
     ]
@@ -175,7 +180,11 @@ def _candidates_from(
 
 def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") -> Ranking:
     """Score the candidates of all sources together; for a long question, also by its title."""
-    whole = _rank_question(sources, settings, also)
+    whole = add_release_notes(
+        _rank_question(sources, settings, also),
+        sources,
+        lambda some: _rank_question(some, settings, ""),
+    )
     titles = [source._replace(plan=source.plan.title) for source in sources if source.plan.title]
     return fuse.fuse_with_title(whole, _rank_question(titles, settings, also)) if titles else whole
 

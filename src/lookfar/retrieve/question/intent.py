@@ -25,6 +25,11 @@ _HISTORY = re.compile(
     re.IGNORECASE,
 )
 
+HISTORY_TERMS: Final = frozenset(
+    terms_of("commit change changed changelog history since version release when why who what")
+)
+"""Terms that ask for history and say nothing about its topic."""
+
 _WORDS: Final[Mapping[Intent, str]] = {
     "function": "function func method def callback subroutine procedure",
     "class": "class interface struct type enum trait model component object",

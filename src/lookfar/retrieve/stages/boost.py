@@ -1,4 +1,4 @@
-"""Boost candidates for their title, headings, path or definition, and weigh commits."""
+"""Boost candidates for their title, headings, path or definition."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from functools import lru_cache
 from typing import Final
 
 from lookfar.retrieve.question.file_names import extract_path, matches_path_end
-from lookfar.retrieve.question.intent import asks_for_history
 from lookfar.retrieve.ranking import Ranking, Stage, within_reach
 from lookfar.store.keywords.analyser import terms_of
 
 _FEW_FILES = 5
-_IN_HISTORY = 1.5
-"""Factor for commits if the question asks what happened."""
 
 
 def boost_names(weight: float) -> Stage:
@@ -51,27 +48,6 @@ def boost_path(ranking: Ranking) -> Ranking:
     return ranking.add_step(
         "path", added, lambda _: "the question is its path", whole_document=True
     )
-
-
-def weigh_commits(weight: float) -> Stage:
-    """Lower commits that compete with documents, and raise them if the question is about history.
-
-    They are short and full of names, so by words alone they would outrank the page that answers.
-    """
-
-    def weigh(ranking: Ranking) -> Ranking:
-        kinds = {candidate.place.lane for candidate in ranking.candidates}
-        plan = ranking.plan
-        if "commits" not in kinds or len(kinds) == 1 or "commits" in plan.filters.lanes:
-            return ranking
-        factor = _IN_HISTORY if asks_for_history(plan.text) else weight
-        added = [
-            (factor - 1) * score if candidate.place.lane == "commits" else 0.0
-            for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
-        ]
-        return ranking.add_step("lane", added, lambda _: f"factor {factor:g} for commits")
-
-    return weigh
 
 
 @lru_cache(maxsize=4096)

@@ -365,6 +365,19 @@ def line_counts(connection: Connection, documents: Sequence[int]) -> dict[int, i
     return last_lines
 
 
+def without_links(connection: Connection, documents: Sequence[int]) -> set[int]:
+    """Return those of these documents that have no link."""
+    bare: set[int] = set()
+    for some in batches(documents):
+        rows = connection.execute(
+            f"SELECT d.id FROM documents d WHERE d.id IN ({placeholders(some)})"
+            " AND NOT EXISTS (SELECT 1 FROM links l WHERE l.document = d.id)",
+            some,
+        )
+        bare.update(document for (document,) in rows.fetchall())
+    return bare
+
+
 def modified_times(connection: Connection, documents: Sequence[int]) -> dict[int, int]:
     """Return the modification time of each document, in nanoseconds since 1970."""
     times: dict[int, int] = {}

@@ -278,6 +278,9 @@ class StoredSnapshot(KeywordQueries, ABC):
     def neighbours(self, document: int, first: int, last: int) -> list[Place]:
         return catalog.neighbours(self._connection, document, first, last)
 
+    def without_links(self, documents: Sequence[int]) -> set[int]:
+        return catalog.without_links(self._connection, documents)
+
     def modified(self, documents: Sequence[int]) -> dict[int, int]:
         return catalog.modified_times(self._connection, documents)
 

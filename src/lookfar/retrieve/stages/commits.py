@@ -1,0 +1,166 @@
+"""Weigh commits: against documents, by what the question asks, and by what they did."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from lookfar.ports import Place, Snapshot
+from lookfar.retrieve.question.admission import resolve_globs
+from lookfar.retrieve.question.intent import HISTORY_TERMS, asks_for_history, wants_commits
+from lookfar.retrieve.ranking import Candidate, Ranking, Source, Stage
+from lookfar.store.keywords.analyser import terms_of
+
+_IN_HISTORY: Final = 1.5
+"""Factor for commits if the question asks what happened."""
+_WITHOUT_FILES: Final = 0.6
+"""Factor for commits that change no file: merges and empty commits."""
+_TITLE: Final = 0.3
+"""What a commit gets whose title has every word of the question."""
+_CREDIT: Final = 1.0
+"""Share of the score of a merge that the commit it brought in gets."""
+_LAST_COMMITS: Final = 5
+"""How many commits of a branch are considered."""
+_FEW_BEST: Final = 20
+_INTO_TOPIC: Final = re.compile(r"^Merge .*\binto\b", re.IGNORECASE)
+"""The title of a merge that brought a main branch into another one."""
+_MERGE: Final = re.compile(r"\bmerg(?:e|es|ed|ing)\b|\bpull requests?\b|#\d", re.IGNORECASE)
+
+
+def weigh_commits(weight: float) -> Stage:
+    """Lower commits that compete with documents, and raise them if the question is about history.
+
+    They are short and full of names, so by words alone they would outrank the page that answers.
+    """
+
+    def weigh(ranking: Ranking) -> Ranking:
+        kinds = {candidate.place.lane for candidate in ranking.candidates}
+        plan = ranking.plan
+        if "commits" not in kinds or len(kinds) == 1 or "commits" in plan.filters.lanes:
+            return ranking
+        factor = _IN_HISTORY if asks_for_history(plan.text) else weight
+        added = [
+            (factor - 1) * score if candidate.place.lane == "commits" else 0.0
+            for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
+        ]
+        return ranking.add_step("lane", added, lambda _: f"factor {factor:g} for commits")
+
+    return weigh
+
+
+def boost_titles(ranking: Ranking) -> Ranking:
+    """Raise commits by the share of the question in their title, if history is asked for.
+
+    Rare words count more. A release note in the body mentions much that the commit did not do.
+    """
+    topics = [term for term in ranking.plan.terms if term not in HISTORY_TERMS]
+    total = sum(ranking.rarity.get(term, 0.0) for term in topics)
+    if not total or not asks_for_history(ranking.plan.text):
+        return ranking
+    shares: dict[str, float] = {}
+    for candidate in ranking.candidates:
+        place = candidate.place
+        if place.lane == "commits" and place.uri not in shares:
+            present = set(terms_of(place.title)).intersection(topics)
+            shares[place.uri] = sum(ranking.rarity.get(term, 0.0) for term in present) / total
+    added = [_TITLE * shares.get(candidate.place.uri, 0.0) for candidate in ranking.candidates]
+    return ranking.add_step(
+        "title", added, lambda c: f"its title has {shares[c.place.uri]:.0%} of the question"
+    )
+
+
+def demote_merges(sources: Sequence[Source]) -> Stage:
+    """Lower commits without files: a merge repeats what its commits say, and did none of it."""
+
+    def demote(ranking: Ranking) -> Ranking:
+        commits = [
+            candidate for candidate in ranking.candidates if candidate.place.lane == "commits"
+        ]
+        if not commits or _MERGE.search(ranking.plan.text):
+            return ranking
+        bare: set[tuple[int, int]] = set()
+        for number, source in enumerate(sources):
+            documents = {c.place.document for c in commits if c.source == number}
+            if documents:
+                found = source.snapshot.without_links(sorted(documents))
+                bare.update((number, document) for document in found)
+        added = [
+            (_WITHOUT_FILES - 1) * score if candidate.document in bare else 0.0
+            for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
+        ]
+        return ranking.add_step("merge", added, lambda _: "it changes no file")
+
+    return demote
+
+
+def credit_merged_commits(sources: Sequence[Source]) -> Stage:
+    """Raise the last commit of a branch to the score of the merge that names what it did.
+
+    Code hosts write the title of a pull request into the merge, and its commits may say less.
+    """
+
+    def credit(ranking: Ranking) -> Ranking:
+        if not wants_commits(ranking.plan) or _MERGE.search(ranking.plan.text):
+            return ranking
+        best = _score_commits(ranking)
+        scores = {(c.source, c.place.uri): score for score, c in reversed(best)}
+        offers: dict[tuple[int, str], float] = {}
+        for score, candidate in best[:_FEW_BEST]:
+            snapshot = sources[candidate.source].snapshot
+            for branch in _read_branches(snapshot, candidate.place):
+                keys = [(candidate.source, commit) for commit in branch]
+                # The commit of the branch that answers best by itself, or else the last one.
+                key = max(keys, key=lambda key: scores.get(key, 0.0))
+                offers[key] = max(offers.get(key, 0.0), _CREDIT * score)
+        ranking = _add_missing(ranking, offers, sources)
+        keys = [(candidate.source, candidate.place.uri) for candidate in ranking.candidates]
+        added = [max(0.0, offers.get(key, 0.0) - scores.get(key, 0.0)) for key in keys]
+        return ranking.add_step(
+            "merged", added, lambda _: "a merge of it answers", whole_document=True
+        )
+
+    return credit
+
+
+def _score_commits(ranking: Ranking) -> list[tuple[float, Candidate]]:
+    """Return the candidates that are commits with their scores, best first."""
+    scored = zip(ranking.scores, ranking.candidates, strict=True)
+    commits = [
+        (score, candidate) for score, candidate in scored if candidate.place.lane == "commits"
+    ]
+    return sorted(commits, key=lambda pair: (-pair[0], pair[1].place.uri, pair[1].place.start))
+
+
+def _read_branches(snapshot: Snapshot, place: Place) -> Iterator[list[str]]:
+    """Yield the last commits of each branch that a merge brought in; nothing for other commits."""
+    if _INTO_TOPIC.search(place.title):
+        return
+    for commit in _read_parents(snapshot, place.uri)[1:]:
+        branch = [commit]
+        while len(branch) < _LAST_COMMITS:
+            parents = _read_parents(snapshot, branch[-1])
+            # Where pull requests are merged, another merge is where the branch began.
+            if len(parents) != 1 or len(_read_parents(snapshot, parents[0])) > 1:
+                break
+            branch.append(parents[0])
+        yield branch
+
+
+def _read_parents(snapshot: Snapshot, commit: str) -> list[str]:
+    document = snapshot.document(commit) or {}
+    return list(document.get("commit", {}).get("parents", ()))
+
+
+def _add_missing(
+    ranking: Ranking, offers: Mapping[tuple[int, str], float], sources: Sequence[Source]
+) -> Ranking:
+    """Add the first chunk of each commit that is offered a score and is not a candidate yet."""
+    present = {(candidate.source, candidate.place.uri) for candidate in ranking.candidates}
+    missing = []
+    for number, uri in sorted(offers.keys() - present):
+        source = sources[number]
+        filters = resolve_globs(source.plan.filters, source.snapshot)
+        places = source.snapshot.admitted(uri, filters)
+        missing += [Candidate(place, 0.0, 0.0, 0.0, number) for place in places[:1]]
+    return ranking.add_candidates(missing) if missing else ranking
