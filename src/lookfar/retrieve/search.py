@@ -25,7 +25,7 @@ from lookfar.retrieve.retrievers.candidates import (
 from lookfar.retrieve.retrievers.verbatim import boost_verbatim
 from lookfar.retrieve.stages import code, factors, fuse
 from lookfar.retrieve.stages.boost import boost_names, boost_path, put_definitions_first
-from lookfar.retrieve.stages.commits import (
+from lookfar.retrieve.stages.weigh_commits import (
     boost_titles,
     credit_merged_commits,
     demote_merges,
