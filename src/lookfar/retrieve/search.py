@@ -25,15 +25,15 @@ from lookfar.retrieve.retrievers.candidates import (
 from lookfar.retrieve.retrievers.verbatim import boost_verbatim
 from lookfar.retrieve.stages import code, factors, fuse
 from lookfar.retrieve.stages.boost import boost_names, boost_path, put_definitions_first
+from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
+from lookfar.retrieve.stages.recency import boost_recent
+from lookfar.retrieve.stages.release_notes import add_release_notes
 from lookfar.retrieve.stages.weigh_commits import (
     boost_titles,
     credit_merged_commits,
     demote_merges,
     weigh_commits,
 )
-from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
-from lookfar.retrieve.stages.recency import boost_recent
-from lookfar.retrieve.stages.release_notes import add_release_notes
 from lookfar.retrieve.stages.wording import boost_synonyms, boost_word_pairs
 
 
