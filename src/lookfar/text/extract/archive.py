@@ -98,6 +98,19 @@ def _ole_refusal(data: bytes) -> CannotExtract:
 def parse_xml(data: bytes) -> Element:
     """Parse XML. Entities of the file are refused, and nothing outside it is loaded."""
     builder = TreeBuilder()
+    _read_xml(data, builder)
+    try:
+        return builder.close()
+    except AssertionError as error:
+        raise CannotExtract("damaged", "the file has damaged XML") from error
+
+
+def check_xml(data: bytes) -> None:
+    """Raise ``CannotExtract`` for XML that ``parse_xml`` would refuse."""
+    _read_xml(data, None)
+
+
+def _read_xml(data: bytes, builder: TreeBuilder | None) -> None:
     depth = 0
 
     def start(tag: str, attributes: dict[str, str]) -> None:
@@ -105,12 +118,14 @@ def parse_xml(data: bytes) -> Element:
         depth += 1
         if depth > _DEEPEST:
             raise CannotExtract("damaged", "elements are nested too deep")
-        builder.start(tag, attributes)
+        if builder is not None:
+            builder.start(tag, attributes)
 
     def end(tag: str) -> None:
         nonlocal depth
         depth -= 1
-        builder.end(tag)
+        if builder is not None:
+            builder.end(tag)
 
     def refuse_entity(*_: object) -> None:
         raise CannotExtract("damaged", "the file defines XML entities")
@@ -119,12 +134,12 @@ def parse_xml(data: bytes) -> Element:
     parser.buffer_text = True
     parser.StartElementHandler = start
     parser.EndElementHandler = end
-    parser.CharacterDataHandler = builder.data
     parser.EntityDeclHandler = refuse_entity
+    if builder is not None:
+        parser.CharacterDataHandler = builder.data
     try:
         parser.Parse(data, True)
-        return builder.close()
-    except (expat.ExpatError, ValueError, LookupError, AssertionError) as error:
+    except (expat.ExpatError, ValueError, LookupError) as error:
         raise CannotExtract("damaged", "the file has damaged XML") from error
 
 

@@ -15,7 +15,7 @@ from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Any
 
-from lookfar.text.extract.archive import Archive
+from lookfar.text.extract.archive import Archive, check_xml
 from lookfar.text.extract.decoding import decode
 from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
 from lookfar.text.extract.writer import Writer, join_words
@@ -67,11 +67,13 @@ def extract_csv(data: bytes, limits: Limits) -> Extracted:
 
 
 def _check_archive(data: bytes, limits: Limits) -> None:
-    """Refuse bombs and encryption before another library expands the parts."""
+    """Refuse bombs, torn XML and encryption before another library reads the parts."""
     archive = Archive(data, limits)
     for name in archive.names():
         if name.endswith((".xml", ".bin", ".rels")):
             part = archive.read(name)
+            if name.endswith(".xml"):
+                check_xml(part)  # The reader never returns from some XML that is torn.
             if "worksheets/" in name and name.endswith(".xml"):
                 _check_extent(part)
     manifest = "META-INF/manifest.xml"
