@@ -217,10 +217,10 @@ def _receive(pipe: IO[bytes]) -> bytes:
 
 def _confine(memory_bytes: int) -> None:
     """Limit memory and forbid writing files and dumps, where the system can."""
-    try:
-        import resource
-    except ImportError:  # Windows.
+    if sys.platform == "win32":
         return
+    import resource
+
     for limit, most in (
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_FSIZE, 0),
@@ -232,10 +232,10 @@ def _confine(memory_bytes: int) -> None:
 
 def _limit_time(seconds: float) -> None:
     """Let the system end this process after so many more seconds of processor time."""
-    try:
-        import resource
-    except ImportError:
+    if sys.platform == "win32":
         return
+    import resource
+
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime + seconds) + 1
     with suppress(OSError, ValueError):

@@ -151,7 +151,8 @@ def test_slides_of_an_open_document() -> None:
 def test_every_range_of_a_sheet_has_its_header() -> None:
     rows: list[list[str | float]] = [["Fees of 2026"], ["Vessel", "Fee", "Paid"]]
     rows += [[f"ship {n}", n + 0.5, n * 2.0] for n in range(90)]
-    data = make_xlsx(Fees=rows, **{"Old fees": [["a", "b"], ["c", 1.0]]})
+    older: list[list[str | float]] = [["a", "b"], ["c", 1.0]]
+    data = make_xlsx(Fees=rows, **{"Old fees": older})
     result = extract_file("fees.xlsx", data)
     assert labels(result) == [
         "Fees!A1:A1", "Fees!A2:C40", "Fees!A41:C80", "Fees!A81:C92", "'Old fees'!A1:B2",

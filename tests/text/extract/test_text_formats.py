@@ -201,7 +201,7 @@ def test_a_canvas_is_read_by_group_from_top_to_bottom() -> None:
 def test_garbage_is_text_or_has_a_reason(row: object, data: bytes) -> None:
     assert row in EXTRACTORS
     try:
-        text = extract(row, data).text  # type: ignore[arg-type]
+        text = extract(row, data).text
     except CannotExtract as error:
         text = error.reason
     assert text
