@@ -68,10 +68,16 @@ def test_delete_is_refused_while_another_process_writes(store: CollectionStore) 
 @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed there")
 def test_a_deleted_lock_file_is_not_trusted(tmp_path: Path) -> None:
     """A process that waited for a deleted lock file must not write next to a new holder."""
+    opened, taken = threading.Event(), threading.Event()
+
+    class Waiting(WriterLock):
+        def _wait(self, descriptor: int, deadline: float, message: str, hint: str) -> None:
+            opened.set()
+            super()._wait(descriptor, deadline, message, hint)
+
     path = tmp_path / "writer.lock"
-    first, second, third = (WriterLock(path) for _ in range(3))
+    first, second, third = WriterLock(path), Waiting(path), WriterLock(path)
     first.acquire()
-    taken = threading.Event()
 
     def wait() -> None:
         second.acquire(DEADLINE)
@@ -79,6 +85,7 @@ def test_a_deleted_lock_file_is_not_trusted(tmp_path: Path) -> None:
 
     waiting = threading.Thread(target=wait)
     waiting.start()
+    assert opened.wait(DEADLINE)
     path.unlink()
     third.acquire()
     first.release()

@@ -284,9 +284,13 @@ def pool(states: NDArray[np.float32], mask: NDArray[np.int64], method: str) -> N
         return final
     weights = mask[:, :, None].astype(np.float32)
     if method == "max":
-        highest: NDArray[np.float32] = np.where(weights > 0, states, -np.inf).max(axis=1)
+        highest: NDArray[np.float32] = np.where(weights > 0, states, np.float32(-np.inf)).max(
+            axis=1
+        )
         return highest
-    mean: NDArray[np.float32] = (states * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
+    mean: NDArray[np.float32] = (states * weights).sum(axis=1) / np.maximum(
+        weights.sum(axis=1), np.float32(1)
+    )
     return mean
 
 
