@@ -454,6 +454,7 @@ def test_unset_values_follow_those_that_are_set(place: Place) -> None:
 
     smaller = place.load({"preset": "msrl", "chunk.max_tokens": 40})
     assert (smaller.chunk.min_tokens, smaller.chunk.overlap_tokens) == (40, 10)
+    assert smaller.chunk.part_tokens == smaller.chunk.max_tokens
     assert smaller.chunk.hard_max_tokens == 1200
 
     assert place.load({"chunk.hard_max_tokens": 300}).chunk.max_tokens == 300

@@ -231,6 +231,10 @@ def derive_unset(values: dict[str, Value], origin: dict[str, Layer]) -> None:
     derive("chunk.min_tokens", min(number("chunk.min_tokens"), largest))
     if number("chunk.overlap_tokens") >= largest:
         derive("chunk.overlap_tokens", largest // 4)
+    # If the user chose the size of chunks or their overlap, parts are of that size.
+    part = number("chunk.part_tokens")
+    if is_set("chunk.max_tokens") or part > largest or part <= number("chunk.overlap_tokens"):
+        derive("chunk.part_tokens", largest)
     chunk_chars = number("documents.chunk_chars")
     if number("documents.overlap_chars") >= chunk_chars:
         derive("documents.overlap_chars", chunk_chars // 4)
@@ -269,7 +273,9 @@ def reject_contradictions(values: Mapping[str, Value], origin: Mapping[str, Laye
     require_at_most("chunk.min_tokens", "chunk.max_tokens")
     require_at_most("chunk.max_tokens", "chunk.hard_max_tokens")
     require_at_most("search.top_k", "search.candidates")
+    require_at_most("chunk.part_tokens", "chunk.max_tokens")
     require_below("chunk.overlap_tokens", "chunk.max_tokens")
+    require_below("chunk.overlap_tokens", "chunk.part_tokens")
     for provider in ("embed.provider", "embed.code_provider"):
         model = provider.replace("provider", "model")
         named = values[provider] not in ("onnx", "remote") or bool(values[model])

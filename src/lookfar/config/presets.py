@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+_AS_RANKED: Final = {"search.crowding": 1.0, "search.doubt": False}
+"""These systems show what ranks best, however many passages are of one document."""
+
 PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, ...]]]] = {
     # These systems state sizes in characters, or count four characters as one token.
     "anvil": {
@@ -17,11 +20,13 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "index.max_auto_files": 100_000,
         "chunk.count": "characters",
         "chunk.max_tokens": 1500,
+        "chunk.part_tokens": 1500,
         "chunk.hard_max_tokens": 1500,
         "chunk.min_tokens": 50,
         "chunk.overlap_tokens": 0,
         "chunk.merge_small": True,
         "chunk.merge_upwards": True,
+        **_AS_RANKED,
     },
     "msrl": {
         "sources.include": ("**/*.md",),
@@ -36,6 +41,7 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "sources.max_depth": 200,
         "chunk.count": "characters",
         "chunk.max_tokens": 1000,
+        "chunk.part_tokens": 1000,
         "chunk.hard_max_tokens": 1200,
         "chunk.min_tokens": 200,
         "chunk.overlap_tokens": 100,
@@ -50,14 +56,17 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "watch.debounce_ms": 2000,
         "git.history": False,
         "serve.offsets": "utf16",
+        **_AS_RANKED,
     },
     "search-mcp": {
         "sources.max_file_bytes": 1_048_576,
         "sources.max_files": 50_000,
         "sources.max_depth": 20,
         "sources.any_text": True,
+        "sources.output_by_name": True,
         "chunk.count": "characters",
         "chunk.max_tokens": 2000,
+        "chunk.part_tokens": 2000,
         "chunk.hard_max_tokens": 2000,
         "chunk.overlap_tokens": 500,
         "chunk.code_max_tokens": 1000,
@@ -78,11 +87,13 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "index.check_every_searches": 10,
         "index.max_auto_files": 5,
         "watch.debounce_ms": 500,
+        **_AS_RANKED,
     },
     "document-db": {
         # 700 characters with an overlap of 100.
         "chunk.count": "characters",
         "chunk.max_tokens": 175,
+        "chunk.part_tokens": 175,
         "chunk.hard_max_tokens": 175,
         "chunk.overlap_tokens": 25,
         "search.top_k": 10,
@@ -96,6 +107,7 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         # Sections of 200 to 2,000 characters; their parts overlap by 50.
         "chunk.count": "characters",
         "chunk.max_tokens": 500,
+        "chunk.part_tokens": 500,
         "chunk.hard_max_tokens": 500,
         "chunk.min_tokens": 50,
         "chunk.overlap_tokens": 12,
@@ -128,5 +140,6 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "watch.debounce_ms": 500,
         "memory.in_project": True,
         "memory.project_dir": ".memories",
+        **_AS_RANKED,
     },
 }

@@ -52,6 +52,9 @@ class SourcesSettings:
     generated: bool = setting(
         False, "Also read dependencies and build output, such as vendor, build and out."
     )
+    output_by_name: bool = setting(
+        False, "Skip folders named target, vendor, build and the like without any other evidence."
+    )
     max_file_bytes: int = setting(
         1_048_576, "Skip larger files.", low=1, high=1_073_741_824, size=True
     )
@@ -103,6 +106,10 @@ class ChunkSettings:
     hard_max_tokens: int = setting(
         600, "Maximum size of a chunk; only an unbreakable block may exceed it.",
         low=16, high=64_000,
+    )  # fmt: skip
+    part_tokens: int = setting(
+        200, "Target size of the parts of a section that is longer than two chunks.",
+        low=16, high=32_000,
     )  # fmt: skip
     min_tokens: int = setting(
         100, "Smaller chunks are merged with a neighbour.", low=0, high=16_000
@@ -265,10 +272,10 @@ class SearchSettings:
         0.05, "Boost for words that occur in title, headings or path.", low=0, high=1
     )
     per_document: int = setting(
-        3, "Maximum hits from one document; 0 means no limit.", low=0, high=1000
+        0, "Maximum hits from one document; 0 means no limit.", low=0, high=1000
     )
     crowding: float = setting(
-        1.0, "Factor for each further passage of a document already shown; 1 means none.",
+        0.9, "Factor for each further passage of a document already shown; 1 means none.",
         low=0, high=1,
     )  # fmt: skip
     merge_gap: int = setting(

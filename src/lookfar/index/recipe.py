@@ -44,6 +44,7 @@ def policy_from(settings: Settings, root: str = "") -> Policy:
         include=sources.include,
         exclude=(*DEFAULT_EXCLUDE, *sources.exclude, *memories),
         generated=sources.generated,
+        output_by_name=sources.output_by_name,
         respect_ignore_files=sources.respect_ignore_files,
         max_file_bytes=sources.max_file_bytes,
         extracted=EXTRACTED,
@@ -72,6 +73,7 @@ def sizes_from(settings: Settings) -> Sizes:
     return Sizes(
         max_tokens=chunking.max_tokens,
         hard_max_tokens=chunking.hard_max_tokens,
+        part_tokens=chunking.part_tokens,
         min_tokens=chunking.min_tokens,
         overlap_tokens=chunking.overlap_tokens,
         merge_small=chunking.merge_small,

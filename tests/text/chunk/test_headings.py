@@ -39,6 +39,21 @@ def prose(tokens: int) -> str:
     return (SENTENCE * (tokens * 4 // len(SENTENCE) + 1))[: tokens * 4].rstrip()
 
 
+# --- sizes ----------------------------------------------------------------------------------
+
+
+def test_only_long_flat_text_is_split_into_small_parts() -> None:
+    """Seen to fail when every section that does not fit got small parts."""
+    sizes = Sizes(100, 130, 20, part_tokens=40)
+    flat, usual = (
+        [count(text) for text in texts_of(f"# A\n\n{prose(tokens)}\n", sizes)]
+        for tokens in (300, 180)
+    )
+    assert max(flat) <= 52
+    assert len(flat) >= 6
+    assert len(usual) == 2
+
+
 # --- sections ---------------------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from lookfar.common.skip_reasons import BINARY_EXTENSIONS
 from lookfar.errors import InvalidConfig
-from lookfar.sources.folder.build_output import Evidence, output_name
+from lookfar.sources.folder.build_output import Evidence, output_name, presume_output
 from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.globs import GlobSet, split_anchor
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, fold_name
@@ -93,6 +93,8 @@ class Policy:
     exclude: tuple[str, ...] = DEFAULT_EXCLUDE
     generated: bool = False
     """Whether generated folders may be indexed."""
+    output_by_name: bool = False
+    """Whether the name of a folder is evidence enough that it contains build output."""
     respect_ignore_files: bool = True
     max_file_bytes: int = 1 << 20
     extracted: frozenset[str] = frozenset()
@@ -175,7 +177,8 @@ class Policy:
     def _find_output(self, uri: str, name: str, evidence: Evidence) -> str | None:
         """Return the rule that skips a folder of build output, with the evidence."""
         key = output_name(name)
-        reason = evidence(uri) if key else ""
+        judge = presume_output if self.output_by_name else evidence
+        reason = judge(uri) if key else ""
         return f"{key}/ {reason}" if reason else None
 
     def size_limit(self, uri: str) -> int:

@@ -2,9 +2,10 @@
 
 A section is one chunk. Small sections join their neighbours under the same parent and take their
 common heading path; large sections are split at paragraphs, then sentences, then words (see
-``parts``). Without overlaps, the chunks tile the text after the front matter. An atomic block
-such as a fence or table stays whole even if it is too large. A blank document has no chunks. If
-chunks are made without headings, each begins after its heading; a bare heading has none.
+``parts``), and very large ones into smaller parts. Without overlaps, the chunks tile the text after
+the front matter. An atomic block such as a fence or table stays whole even if it is too large. A
+blank document has no chunks. If chunks are made without headings, each begins after its heading; a
+bare heading has none.
 
 An edit affects only chunks that could have been joined with the edited section: its own parts if
 the sections around it are large enough, and never beyond its top-level section, unless that was
@@ -22,6 +23,10 @@ from lookfar.text.chunk.identity import chunk_id, content_name
 from lookfar.text.chunk.parts import CountTokens, Part, Sizes, Splitter
 
 __all__ = ["CountTokens", "Sizes", "chunk"]
+
+_FLAT = 2
+"""A section larger than this many chunks is flat text, which is found and cited better in small
+parts. Other sections are split as little as possible: small parts lose words of their context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,13 @@ def chunk(document: Document, sizes: Sizes, count: CountTokens) -> list[Chunk]:
     if sizes.merge_small and groups:
         merge = _merge_upwards if sizes.merge_upwards else _merge_small
         groups = merge(document.sections, groups, sizes)
-    splitter = Splitter(document, sizes, count)
+    usual = Splitter(document, sizes, count, sizes.max_tokens)
+    small = Splitter(document, sizes, count, sizes.part_tokens or sizes.max_tokens)
     lines = Lines(document.text)
     spans: list[tuple[_Group, Span, int, int, int]] = []
     for group in groups:
         parts = [Part(group.start, group.end, group.tokens)]
+        splitter = small if group.tokens > _FLAT * sizes.max_tokens else usual
         if group.tokens > sizes.max_tokens:
             parts = splitter.parts(group.start, group.end, document.sections[group.first].body)
         for number, part in enumerate(parts, 1):

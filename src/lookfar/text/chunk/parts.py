@@ -41,7 +41,7 @@ class Sizes:
     """How large chunks should be, in tokens of the active model."""
 
     max_tokens: int
-    """A part is filled up to this, including what it repeats."""
+    """A chunk is filled up to this, including what it repeats."""
     hard_max_tokens: int
     """Used only to absorb a small neighbour; only an atomic block may exceed it."""
     min_tokens: int
@@ -57,6 +57,8 @@ class Sizes:
     """Maximum for chunks of code; 0 for the general maximum."""
     code_overlap_tokens: int = -1
     """Overlap of parts of code; -1 for the general overlap."""
+    part_tokens: int = 0
+    """A part of a section of several chunks is filled up to this; 0 for ``max_tokens``."""
     split_blocks: bool = field(default=False, repr=False)
     """Split a code block or table that is larger than a chunk.
 
@@ -82,15 +84,17 @@ class Part:
 class Splitter:
     """Splits one document at ever finer boundaries, and never inside an atomic block."""
 
-    def __init__(self, document: Document, sizes: Sizes, count: CountTokens) -> None:
+    def __init__(self, document: Document, sizes: Sizes, count: CountTokens, part: int) -> None:
+        """Split into parts of ``part`` tokens; the other sizes change in proportion."""
         self._document = document
         self._text = document.text
         self._count = count
         self._overlap = sizes.overlap_tokens
         self._split_blocks = sizes.split_blocks
-        self._max = max(1, sizes.max_tokens - sizes.overlap_tokens)
-        self._min = min(self._max, sizes.min_tokens)
-        self._hard = max(self._max, sizes.hard_max_tokens - sizes.overlap_tokens)
+        self._max = max(1, part - sizes.overlap_tokens)
+        self._min = min(self._max, sizes.min_tokens * part // sizes.max_tokens)
+        hard = sizes.hard_max_tokens * part // sizes.max_tokens
+        self._hard = max(self._max, hard - sizes.overlap_tokens)
 
     def parts(self, start: int, end: int, body: int) -> list[Part]:
         """Split ``[start, end)`` into parts; ``body`` is where its heading ends."""
