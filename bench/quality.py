@@ -10,8 +10,13 @@ is written out as Markdown files, indexed as a user would index them, and asked
 through the same ranking as ``lookfar search``, in every mode; chunks fold to
 documents by their best rank. Nothing is tuned per set.
 
-``--ablate`` turns each stage that is on off, and each that is off on, one at a time. ``--doubt``
-asks every set's questions of every other set's documents, where nothing answers them.
+The sets ``spans`` and ``issues_to_files`` are asked through ``Library.search`` (see
+``cited_places.py``); the latter needs ``--repositories FOLDER``.
+
+``--ablate`` turns each stage that is on off, and each that is off on, one at a time. Its last
+column leaves one set out: what the change gains on a set when the other sets decide whether to make
+it. A rule that was fitted to one set gains nothing there. ``--doubt`` asks every set's questions of
+every other set's documents, where nothing answers them.
 """
 
 from __future__ import annotations
@@ -26,6 +31,8 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 
+from cited_places import measure_issues, measure_spans
+
 from lookfar import config
 from lookfar.config import SearchSettings
 from lookfar.embed.providers import open_embedder
@@ -33,7 +40,7 @@ from lookfar.evaluate.metrics import DEPTH, ndcg, recall, reciprocal_rank
 from lookfar.index.build import Build
 from lookfar.model import Filters
 from lookfar.retrieve.answer.choose import choose_passages
-from lookfar.retrieve.answer.relevance import note_low_relevance
+from lookfar.retrieve.answer.relevance import judge_confidence
 from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.ranking import Ranking, Source
 from lookfar.retrieve.search import rank
@@ -151,7 +158,8 @@ class Set:
 
 def ablate(sets: list[Set], settings: SearchSettings) -> None:
     """nDCG@10 of the default, and what changing each stage alone adds to it."""
-    print(f"{'nDCG@10':24}" + "".join(f"{each.name:>14}" for each in sets) + f"{'mean':>9}")
+    names = "".join(f"{each.name:>14}" for each in sets)
+    print(f"{'nDCG@10':24}{names}{'mean':>9}{'held out':>10}")
     for changes, chosen in ((STAGES, False), (CHOICES, True)):
         base = [each.scored(settings, "hybrid", chosen)[0] for each in sets]
         print(f"{'passages' if chosen else 'default':24}"
@@ -161,8 +169,15 @@ def ablate(sets: list[Set], settings: SearchSettings) -> None:
             changed = replace(settings, **change)  # type: ignore[arg-type]
             found = [each.scored(changed, "hybrid", chosen)[0] for each in sets]
             moved = [new - old for new, old in zip(found, base, strict=True)]
-            print(f"{name:24}" + "".join(f"{value:+14.4f}" for value in moved)
-                  + f"{sum(moved) / len(moved):+9.4f}", flush=True)  # fmt: skip
+            mean = sum(moved) / len(moved)
+            columns = "".join(f"{value:+14.4f}" for value in moved)
+            print(f"{name:24}{columns}{mean:+9.4f}{held_out(moved):+10.4f}", flush=True)
+
+
+def held_out(gains: list[float]) -> float:
+    """Return the mean gain on a set if the change is made only where the other sets gain."""
+    decided = [gain if sum(gains) - gain > 0 else 0.0 for gain in gains]
+    return sum(decided) / len(decided)
 
 
 def doubt(sets: list[Set], settings: SearchSettings) -> None:
@@ -174,7 +189,7 @@ def doubt(sets: list[Set], settings: SearchSettings) -> None:
         wrong, right = [], []
         for asking in sets:
             for query, ranking, _ in at.rankings(settings, "hybrid", asking.queries[:200]):
-                doubted = bool(note_low_relevance(ranking))
+                doubted = judge_confidence(ranking.relevance) == "low"
                 if asking is not at:
                     right.append(doubted)
                     continue
@@ -194,6 +209,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="keep files and indexes here between runs")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--most", type=int, default=None, help="ask only so many questions")
+    parser.add_argument("--repositories", type=Path, help="trees of the set issues_to_files")
     parser.add_argument("--ablate", action="store_true", help="what each stage is worth")
     parser.add_argument("--doubt", action="store_true", help="how often doubt is right")
     given = parser.parse_args()
@@ -202,6 +218,18 @@ def main() -> None:
     explicit |= dict(each.split("=", 1) for each in given.set)
     settings = config.load(None, {key: _value(text) for key, text in explicit.items()})
     names = given.sets.split(",")
+    plain = {key: _value(text) for key, text in explicit.items()}
+    if "spans" in names:
+        names.remove("spans")
+        print(measure_spans(given.directory / "spans", work, plain, given.most), flush=True)
+    if "issues_to_files" in names:
+        names.remove("issues_to_files")
+        if given.repositories is None:
+            parser.error("The set issues_to_files needs --repositories.")
+        issues = given.directory / "issues_to_files"
+        print(measure_issues(issues, given.repositories, plain, given.most), flush=True)
+    if not names:
+        return
     sets = (Set(given.directory / name, work, settings, given.most) for name in names)
     if given.ablate:
         ablate(list(sets), settings.search)
