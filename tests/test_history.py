@@ -338,7 +338,7 @@ def test_earlier_states_can_be_asked_and_held(library: Library, repo: Any) -> No
     library.roll_back(first, collection="project@git")
     held = library.search("later", filters=COMMITS)
     assert "Later" not in titles(held)
-    assert [each.reason for each in held.incomplete] == ["held"]
+    assert "held" in [note.reason for note in held.incomplete]
 
 
 def test_what_is_excluded_or_denied_is_not_quoted_from_history(

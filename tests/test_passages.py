@@ -296,7 +296,7 @@ def test_larger_top_k_begins_with_the_same_hits(root: Path, opened: Open) -> Non
     fill(root)
     library = opened(**EVERYTHING)
     many = library.search("zebra word3 sleep", top_k=50).hits
-    assert len(many) == 18
+    assert len(many) == 20
     for count in (1, 5, 10, 18, 20):
         few = library.search("zebra word3 sleep", top_k=count).hits
         assert [(hit.uri, hit.span) for hit in few] == [(hit.uri, hit.span) for hit in many[:count]]

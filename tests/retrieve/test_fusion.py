@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from lookfar.config import SearchSettings
+from lookfar.embed.bundled import BundledEmbedder
 from lookfar.model import Lane
 from lookfar.ports import Place
-from lookfar.retrieve.answer.relevance import measure_relevance, note_low_relevance
+from lookfar.retrieve.answer.relevance import PROSE, judge_confidence, measure_relevance
 from lookfar.retrieve.ranking import Candidate, Ranking
 from lookfar.retrieve.search import make_stages
 from lookfar.retrieve.stages.fuse import fuse_by_rank, fuse_by_score, weigh_by_variance
@@ -111,17 +112,41 @@ def test_fusion_is_chosen_by_a_setting(four: Ranking) -> None:
     )
 
 
-def test_low_relevance_is_noted(four: Ranking) -> None:
-    """The words of the question weigh 20; the best page has 9 of it, and the best cosine is 0.9."""
-    asked = replace(four, rarity={"a": 12.0, "b": 8.0}, entries=1000)
-    assert measure_relevance(asked) == pytest.approx((9 / 20 + 0.9) / 0.5)
-    assert note_low_relevance(asked) == []
-    far = replace(asked, candidates=tuple(c._replace(vector=-0.1) for c in asked.candidates))
-    assert measure_relevance(far) == pytest.approx((0.45 - 0.1) / 0.5)
-    (note,) = note_low_relevance(far)
-    assert note.reason == "nothing_relevant"
-    assert "70%" in note.detail
-    assert note_low_relevance(replace(far, entries=999)) == []
+def test_relevance_is_measured_of_the_best_candidate(four: Ranking) -> None:
+    """The words of the question weigh 20; the best candidate is judged by its page and cosine."""
+    plan = replace(four.plan, embedder=BundledEmbedder())
+    asked = replace(four, plan=plan, rarity={"a": 12.0, "b": 8.0}, scores=(0.0, 0.0, 1.0, 0.0))
+    best = asked.candidates[2]
+    relevance = measure_relevance(asked)
+    assert relevance == pytest.approx((best.page / 20 + best.vector) / PROSE)
+    in_many = measure_relevance(replace(asked, entries=50_000))
+    assert in_many is not None
+    assert relevance is not None
+    assert in_many < 0.8 * relevance
+
+
+@pytest.mark.parametrize(
+    ("relevance", "confidence"),
+    [(None, None), (0.99, "low"), (1.0, "medium"), (1.49, "medium"), (1.5, "high")],
+)
+def test_confidence_has_three_levels(relevance: float | None, confidence: str | None) -> None:
+    assert judge_confidence(relevance) == confidence
+
+
+def test_words_that_do_not_occur_have_no_vote(four: Ranking) -> None:
+    """Seen to fail when words always had their full weight: a Japanese question about English pages
+    was decided by the few Latin letters in it."""
+    settings = SearchSettings()
+    known, unknown, by_meaning = (
+        make_stages(settings, ())[0](ranking)
+        for ranking in (
+            four,
+            replace(four, known_share=0.0),
+            replace(four, plan=replace(four.plan, mode="vector")),
+        )
+    )
+    assert unknown.order() == by_meaning.order()
+    assert known.order() != by_meaning.order()
 
 
 def test_relevance_without_a_model_is_by_words(

@@ -250,6 +250,13 @@ def test_exclusions_are_left_out(opened: Open, query: str, mode: str) -> None:
     assert "car.md" not in uris(answer)
     assert "cat.md" in uris(answer)
     assert not any("car." in hit.text or " car " in hit.text for hit in answer.hits)
+    notes = {note.reason: str(note) for note in answer.incomplete}
+    assert notes["understood"] == 'Only passages without "car"'
+
+
+def test_a_sentence_is_not_said_to_be_understood_otherwise(opened: Open) -> None:
+    answer = opened(JAGUARS).search('Why does the "jaguar" hunt and NOT sleep?')
+    assert "understood" not in {note.reason for note in answer.incomplete}
 
 
 def test_excluded_phrase_allows_its_words(opened: Open) -> None:

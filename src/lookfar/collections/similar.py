@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lookfar.collections import ulids
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
+from lookfar.retrieve.ranking import Results
 
 if TYPE_CHECKING:
     from lookfar.collections.databases import Documents
@@ -47,7 +48,7 @@ def nearest(
     settings: SearchSettings,
     explain: bool,
     measured: Measured | None = None,
-) -> tuple[list[Hit], list[Incomplete]]:
+) -> Results:
     """Answer with single chunks, the nearest first; ``score`` is their cosine distance.
 
     Candidates are found by meaning and by words, as in any search. Without a model, or if it knows
@@ -72,7 +73,8 @@ def nearest(
         for candidate in (ranking.candidates[at],)
     ]
     explanation = ranking.explain if explain else None
-    return cite(passages, sources, max_chars=settings.max_excerpt_chars, explain=explanation)
+    most = settings.max_excerpt_chars
+    return Results(*cite(passages, sources, max_chars=most, explain=explanation))
 
 
 def nearest_by_vector(source: Source, top_k: int) -> tuple[list[Hit], list[Incomplete]]:

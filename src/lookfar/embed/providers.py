@@ -8,6 +8,8 @@ from lookfar.config import EmbedSettings
 from lookfar.ports import Embedder
 
 WITHOUT_MODEL = "none"
+BUNDLED = "static/lookfar-1"
+"""Name of the bundled model."""
 _LIGHT = ("", "static", "hash", WITHOUT_MODEL)
 
 

@@ -31,6 +31,7 @@ from lookfar.model import (
     WhyNot,
 )
 from lookfar.retrieve.question.intent import asks_for_history
+from lookfar.retrieve.ranking import Results, Source
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress
     from lookfar.retrieve.fixed_shares import SearchFunction
     from lookfar.retrieve.grep.matching_lines import GrepResult
-    from lookfar.retrieve.ranking import Plan, Source
+    from lookfar.retrieve.ranking import Plan
 
 _ANY_WORDS: Final = "*"
 """A query without words, for callers that want documents and not passages."""
@@ -81,22 +82,22 @@ def search(
     # Without a collection to ask, the question is still checked, with the model of a folder.
     planned = _plan(question, settings, filters, selected or members.first_folder())
 
-    def answer() -> tuple[list[Hit], list[Incomplete], dict[str, int]]:
+    def answer() -> tuple[Results, dict[str, int]]:
         with ExitStack() as stack:
             sources, notes = open_sources(
                 members, selected, planned.by_name, scope, stack, on_progress
             )
             if not sources:
-                return [], notes, {}
+                return Results([], notes), {}
             rank = question.answering or _usual_answering(settings, filters)
-            hits, stale = rank(sources, settings, question.explain)
+            results = rank(sources, settings, question.explain)
             generations = {source.collection: source.snapshot.generation for source in sources}
-            hits = [_mark_stale(members, hit, selected[hit.collection]) for hit in hits]
+            hits = [_mark_stale(members, hit, selected[hit.collection]) for hit in results.hits]
             if not hits:
                 notes += explain_empty(members, filters, sources)
-        return hits, [*notes, *stale], generations
+        return results._replace(hits=hits, notes=[*notes, *results.notes]), generations
 
-    (hits, notes, generations), healed = retry_healed(answer, selected, on_progress)
+    (results, generations), healed = retry_healed(answer, selected, on_progress)
     missing = {c.without_model for c in selected.values() if c.without_model}
     without_model = [
         Incomplete("no_model", f"{message} Words only.")
@@ -106,8 +107,10 @@ def search(
     if mode == "hybrid" and not any(collection.embedder for collection in selected.values()):
         mode = "keyword"  # Without a model, only the words were searched.
     took = (time.perf_counter() - started) * 1000
-    notes = [*healed, *notes, *without_model]
-    return Answer(question.text, mode, tuple(hits), generations, took, tuple(notes))
+    return Answer(
+        question.text, mode, tuple(results.hits), generations, took,
+        (*healed, *results.notes, *without_model), confidence=results.confidence,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +209,10 @@ def list_documents(
     documents: list[Listed] = []
     total = 0
 
-    def gather(
-        sources: Sequence[Source], _settings: SearchSettings, _explain: bool
-    ) -> tuple[list[Hit], list[Incomplete]]:
+    def gather(sources: Sequence[Source], _settings: SearchSettings, _explain: bool) -> Results:
         nonlocal total
         documents[:], total = list_admitted(sources, limit, offset)
-        return [], []
+        return Results([], [])
 
     question = Question(_ANY_WORDS, mode="keyword", top_k=limit, answering=gather)
     answer = search(members, question, scope, on_progress)
@@ -225,11 +226,9 @@ def trace(
     """Ask a question, and return what ``explain`` says about its candidates."""
     explanations: list[WhyNot] = []
 
-    def answering(
-        sources: Sequence[Source], settings: SearchSettings, _: bool
-    ) -> tuple[list[Hit], list[Incomplete]]:
+    def answering(sources: Sequence[Source], settings: SearchSettings, _: bool) -> Results:
         explanations.append(explain(sources, settings))
-        return [], []
+        return Results([], [])
 
     ask(answering)
     return explanations[-1]

@@ -9,6 +9,7 @@ from typing import Literal
 from lookfar.model.documents import Kind, Span
 
 Mode = Literal["hybrid", "vector", "keyword"]
+Confidence = Literal["high", "medium", "low"]
 LineMode = Literal["literal", "regex"]
 """How :meth:`lookfar.Library.grep` interprets its pattern."""
 Case = Literal["sensitive", "insensitive", "smart"]
@@ -159,13 +160,23 @@ class Hit:
         return self.lane
 
 
+_REMARKS = frozenset({"corrected", "no_phrase", "nothing_relevant", "understood"})
+"""Reasons that say how a question was read or answered; nothing is missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """Why an answer may be incomplete."""
+    """Why an answer may be incomplete, or how the question was understood."""
 
     reason: str
     detail: str
     uris: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the note as a sentence for readers."""
+        if self.reason in _REMARKS:
+            return f"{self.detail[:1].upper()}{self.detail[1:]}"
+        return f"Incomplete ({self.reason}): {self.detail}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +194,9 @@ class Answer:
     """The matching documents, if there were filters but no query."""
     total: int = 0
     """Number of documents that match the filters; ``documents`` has the first of them."""
+    confidence: Confidence | None = None
+    """How well the best hit fits the question, compared with answers that are known to be right;
+    ``None`` if that cannot be said, as in a search by vectors alone."""
 
     @property
     def generation(self) -> int:

@@ -13,10 +13,10 @@ from hashlib import sha256
 from threading import Lock
 
 from lookfar.config import SearchSettings
-from lookfar.model import Comment, Document, Hit, Incomplete
+from lookfar.model import Comment, Document
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
-from lookfar.retrieve.ranking import Candidate, Source
+from lookfar.retrieve.ranking import Candidate, Results, Source
 from lookfar.retrieve.retrievers.programs import score_words
 from lookfar.retrieve.search import collect_candidates, make_stages, rank
 from lookfar.text.parse.comments import find_comments
@@ -34,7 +34,7 @@ _AS_GOOD = 0.6
 
 def search_with_comments(
     sources: Sequence[Source], settings: SearchSettings, explain: bool
-) -> tuple[list[Hit], list[Incomplete]]:
+) -> Results:
     """Return cited hits from documents and from comments in code, ranked together."""
     code_sources = [_ask_for_code(source) for source in sources]
     asked = [*sources, *code_sources]
@@ -61,7 +61,7 @@ def search_with_comments(
         replace(hit, comment=passage.source >= len(sources))
         for hit, passage in zip(hits, best, strict=True)
     ]
-    return marked, [*ranking.notes, *notes, *stale]
+    return Results(marked, [*ranking.notes, *notes, *stale])
 
 
 def _ask_for_code(source: Source) -> Source:

@@ -17,19 +17,17 @@ from typing import NamedTuple
 
 from lookfar.common.utf16 import count_units
 from lookfar.config import SearchSettings
-from lookfar.model import Hit, Incomplete, Section
+from lookfar.model import Hit, Section
 from lookfar.ports import Place
 from lookfar.retrieve.answer.diversify import Passage, join_chunks
 from lookfar.retrieve.answer.excerpt import cite
-from lookfar.retrieve.ranking import Ranking, Source
+from lookfar.retrieve.ranking import Ranking, Results, Source
 from lookfar.retrieve.search import collect_candidates
 from lookfar.retrieve.stages.wording import score_word_pairs
 
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$", re.MULTILINE)
 
-SearchFunction = Callable[
-    [Sequence[Source], "SearchSettings", bool], "tuple[list[Hit], list[Incomplete]]"
-]
+SearchFunction = Callable[[Sequence[Source], "SearchSettings", bool], Results]
 """From the collections to cited hits; the flag says whether scores are explained."""
 
 
@@ -54,7 +52,7 @@ class ShareSearch:
 
     def __call__(
         self, sources: Sequence[Source], settings: SearchSettings, explain: bool
-    ) -> tuple[list[Hit], list[Incomplete]]:
+    ) -> Results:
         ranking = collect_candidates(sources, settings)
         candidates = ranking.candidates
         beside = score_word_pairs(ranking, sources, candidates)
@@ -80,7 +78,7 @@ class ShareSearch:
         hits = _restore_titles(hits, sources)
         if self._utf16:
             hits = _count_in_utf16(hits, sources)
-        return hits, [*ranking.notes, *stale]
+        return Results(hits, [*ranking.notes, *stale])
 
 
 def _join_passages(ranking: Ranking, best: Sequence[int], gap: int) -> list[Passage]:

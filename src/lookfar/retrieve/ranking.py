@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from lookfar.model import Contribution, Filters, Incomplete, Mode
+from lookfar.model import Confidence, Contribution, Filters, Hit, Incomplete, Mode
 from lookfar.ports import Embedder, Place, Reranker, Snapshot
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ class Plan:
     kind: QuestionKind = "question"
     dashed: tuple[str, ...] = ()
     """Words after a dash, until the corpus shows whether they are options or exclusions."""
+    required: tuple[str, ...] = ()
+    """Phrases that the question demands by its syntax; also in ``filters``."""
+    excluded: tuple[str, ...] = ()
+    """Words that the question excludes by its syntax; also in ``filters``."""
     hypothesis: bool = False
     """Whether the vector is that of a hypothetical answer instead of the question."""
     embedder: Embedder | None = None
@@ -54,6 +58,10 @@ class Plan:
     """Whether each hit reports which of its sentences answer best."""
     title: Plan | None = None
     """The title of a long question, which is asked beside the whole."""
+    paths: tuple[str, ...] = ()
+    """Files that a long question names."""
+    origin: str = ""
+    """The one of them in which the error of a stack trace was raised."""
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -94,6 +102,14 @@ class Source(NamedTuple):
     """For memories: for how many days they rank higher, and by which factor."""
     reranker: Callable[[], Reranker] | None = None
     """Opens the reranking model; called only if reranking is on."""
+
+
+class Results(NamedTuple):
+    """Cited hits, notes on what may be missing, and how well the best hit fits the question."""
+
+    hits: list[Hit]
+    notes: list[Incomplete]
+    confidence: Confidence | None = None
 
 
 class Candidate(NamedTuple):
@@ -146,10 +162,14 @@ class Ranking:
     steps: tuple[Step, ...] = ()
     rarity: Mapping[str, float] = field(default_factory=dict)
     """Weight of each term: the fewer documents contain it, the higher."""
+    known_share: float = 1.0
+    """Share of the question's words, by weight, that occur in the collections searched."""
     entries: int = 0
     """Number of chunks and documents in all collections searched."""
     notes: tuple[Incomplete, ...] = ()
     """What could not be done as the question asked."""
+    relevance: float | None = None
+    """How well the best candidate fits the question, see ``answer.relevance``."""
     named: Mapping[tuple[int, int], NamedPlace] = field(default_factory=dict)
     """Chunks that the question's names refer to, by collection and chunk."""
 

@@ -8,14 +8,21 @@ from functools import partial
 from itertools import chain
 
 from lookfar.config import SearchSettings
-from lookfar.model import Hit, Incomplete, Relation
+from lookfar.model import Confidence, Incomplete, Relation
 from lookfar.ports import Definition, Snapshot
 from lookfar.retrieve.answer.choose import choose_passages
+from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.answer.focus import FocusQuery
-from lookfar.retrieve.answer.relevance import note_low_relevance
+from lookfar.retrieve.answer.relevance import (
+    SHOWN,
+    judge_confidence,
+    lacks_words,
+    measure_relevance,
+    note_low_relevance,
+)
 from lookfar.retrieve.question.expand import ground_plans
-from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source, Stage
+from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Results, Source, Stage
 from lookfar.retrieve.retrievers import programs
 from lookfar.retrieve.retrievers.candidates import (
     gather_candidates,
@@ -23,7 +30,7 @@ from lookfar.retrieve.retrievers.candidates import (
     share_statistics,
 )
 from lookfar.retrieve.retrievers.verbatim import boost_verbatim
-from lookfar.retrieve.stages import code, factors, fuse
+from lookfar.retrieve.stages import code, factors, fuse, pasted
 from lookfar.retrieve.stages.boost import boost_names, boost_path, put_definitions_first
 from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
 from lookfar.retrieve.stages.recency import boost_recent
@@ -157,11 +164,13 @@ def collect_candidates(
     # If any collection has a model, use its plan: otherwise meaning would count for none.
     lead = next((ranking for ranking in gathered if ranking.plan.vector is not None), gathered[0])
     none = (0.0,) * len(candidates)
+    rarity, known_share = measure_rarity(asked)
     ranking = replace(
         lead,
         candidates=candidates,
         scores=none,
-        rarity=measure_rarity(asked),
+        rarity=rarity,
+        known_share=known_share,
         entries=sum(snapshot.statistics(()).entries for _, snapshot in asked),
         notes=tuple(notes),
         named={key: name for ranking in gathered for key, name in ranking.named.items()},
@@ -186,7 +195,10 @@ def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") ->
         lambda some: _rank_question(some, settings, ""),
     )
     titles = [source._replace(plan=source.plan.title) for source in sources if source.plan.title]
-    return fuse.fuse_with_title(whole, _rank_question(titles, settings, also)) if titles else whole
+    if not titles:
+        return whole
+    fused = pasted.fuse_with_title(whole, _rank_question(titles, settings, also))
+    return code.demote_repeats(pasted.put_code_first(pasted.boost_named_files(fused)))
 
 
 def _rank_question(sources: Sequence[Source], settings: SearchSettings, also: str) -> Ranking:
@@ -204,15 +216,27 @@ def _rank_question(sources: Sequence[Source], settings: SearchSettings, also: st
     )
     if tiers or any(source.recent is not None for source in sources):
         ranking = boost_recent(tiers, sources)(ranking)
-    return put_definitions_first(ranking)
+    ranking = put_definitions_first(ranking)
+    return replace(ranking, relevance=measure_relevance(ranking))
 
 
-def search(
-    sources: Sequence[Source], settings: SearchSettings, explain: bool
-) -> tuple[list[Hit], list[Incomplete]]:
+def choose_confidently(
+    ranking: Ranking, sources: Sequence[Source], settings: SearchSettings
+) -> tuple[list[Passage], list[Incomplete], Confidence | None]:
+    """Return the passages to show, notes, and the confidence; only a few passages if it is low."""
+    best, notes = choose_passages(ranking, sources, settings)
+    confidence = judge_confidence(ranking.relevance) if settings.doubt and best else None
+    if confidence == "low" and not lacks_words(ranking, sources, settings):
+        confidence = "medium"
+    if confidence == "low":
+        return best[:SHOWN], [*notes, note_low_relevance()], confidence
+    return best, notes, confidence
+
+
+def search(sources: Sequence[Source], settings: SearchSettings, explain: bool) -> Results:
     """Return cited hits for a question, and notes on what may be missing."""
     ranking = rank(sources, settings)
-    best, notes = choose_passages(ranking, sources, settings)
+    best, notes, confidence = choose_confidently(ranking, sources, settings)
     hits, stale = cite(
         best,
         sources,
@@ -220,5 +244,4 @@ def search(
         explain=ranking.explain_fully if explain else None,
         focus=FocusQuery.from_ranking(ranking) if ranking.plan.focus else None,
     )
-    doubted = note_low_relevance(ranking) if settings.doubt and hits else []
-    return hits, [*ranking.notes, *notes, *doubted, *stale]
+    return Results(hits, [*ranking.notes, *notes, *stale], confidence)

@@ -19,7 +19,7 @@ Run = Callable[..., Result]
 
 ANSWER_KEYS = [
     *("query", "mode", "hits", "generation", "generations", "took_ms", "incomplete", "documents"),
-    "total",
+    *("total", "confidence"),
 ]
 HIT_TYPES = {
     "collection": str, "uri": str, "title": str, "heading_path": list,
@@ -39,7 +39,7 @@ def test_hits_as_text(handbook: Path, run: Run) -> None:
     assert breadcrumb.strip().startswith("Releases")
     assert "deploy rollback" in result.stdout
     footer = result.stdout.splitlines()[-1]
-    assert "hits in" in footer
+    assert " hits, " in footer
     assert "generation 1" in footer
     assert "\x1b" not in result.stdout
 
@@ -75,7 +75,7 @@ def test_incomplete_answers_say_so(handbook: Path, ask: Ask, run: Run) -> None:
     assert list(note) == ["reason", "detail", "uris"]
     assert note["reason"] == "stale"
     assert "late-0.md" in note["uris"]
-    assert "incomplete (stale)" in run("search", "keys", handbook).stdout
+    assert "Incomplete (stale)" in run("search", "keys", handbook).stdout
 
 
 @pytest.mark.parametrize("model", ["hash", "static"])
@@ -200,7 +200,7 @@ def test_an_empty_folder_says_that_it_is_empty(tmp_path: Path, run: Run) -> None
     (tmp_path / "empty").mkdir()
     result = run("search", "keys", tmp_path / "empty")
     assert result.exit_code == 0
-    assert "incomplete (no_documents): No files were indexed" in result.stdout
+    assert "Incomplete (no_documents): No files were indexed" in result.stdout
 
 
 def test_a_file_in_place_of_the_index_folder_is_reported(

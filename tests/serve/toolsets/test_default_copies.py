@@ -16,6 +16,7 @@ SETTINGS = {
     "chunk.hard_max_tokens": 200,
     "chunk.min_tokens": 0,
     "search.merge_gap": 0,
+    "search.per_document": 3,
 }
 TEXT = "# Guide\n\n## Install\n\n### Linux\n\nzebra {}\n\n### macOS\n\nzebra too {}\n".format(
     "stripes " * 60, "leaves " * 60

@@ -21,6 +21,7 @@ import numpy as np
 
 from lookfar.embed import tokens
 from lookfar.embed.pieces import Pieces, parts, words
+from lookfar.embed.providers import BUNDLED
 from lookfar.embed.unit_vectors import SingleModel, normalise_rows
 from lookfar.errors import ModelUnavailable
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _FOLDER = Path(__file__).parent
 _TABLE, _PIECES = "table.safetensors", "pieces.txt"
-_NAME = "static/lookfar-1"
 _SAMPLE_STEP = 61
 _MAX_COUNT = 256
 _BATCH = 32
@@ -40,7 +40,7 @@ class BundledEmbedder(SingleModel):
     """Sum of the vectors of a text's pieces, as unit vectors."""
 
     quick = True
-    name = _NAME
+    name = BUNDLED
 
     def __init__(self) -> None:
         self._table, self._steps, self._costs = _map_table(_FOLDER / _TABLE)

@@ -36,6 +36,7 @@ def ground_plans(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], li
     plans = _resolve_dashed([plan for plan, _ in asked], snapshots)
     plans, notes = _drop_unknown_phrases(plans, snapshots)
     first = plans[0]
+    notes += _note_operators(first)
     if first.mode != "vector" and not first.hypothesis:
         unknown = [term for term in first.terms if not any(s.knows(term) for s in snapshots)]
         others: dict[str, tuple[str, ...]] = {}
@@ -86,6 +87,7 @@ def _resolve_dashed(plans: list[Plan], snapshots: Sequence[Snapshot]) -> list[Pl
         replace(
             add_words(plan, options) if options else plan,
             filters=replace(plan.filters, without=(*plan.filters.without, *refused)),
+            excluded=(*plan.excluded, *refused),
             dashed=(),
         )
         for plan in plans
@@ -141,6 +143,15 @@ def _drop_unknown_phrases(
         )
         phrases = []
     return [replace(p, filters=replace(p.filters, phrases=tuple(phrases))) for p in plans], notes
+
+
+def _note_operators(plan: Plan) -> list[Incomplete]:
+    """Return a note if the syntax of the question left passages out."""
+    required = [f'with "{phrase}"' for phrase in plan.required if phrase in plan.filters.phrases]
+    excluded = [f'without "{word}"' for word in plan.excluded]
+    if not required and not excluded:
+        return []
+    return [Incomplete("understood", f"only passages {' and '.join([*required, *excluded])}")]
 
 
 def _keep_known(

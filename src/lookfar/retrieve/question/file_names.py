@@ -7,7 +7,7 @@ import re
 _LINES = re.compile(r":\d+(?:-\d+)?$")
 _LIKE_A_PATH = re.compile(r"\S*[^\s./_-][/._-]\S+")
 _TESTS = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|specs?|testdata|fixtures?|__mocks__)/"
+    r"(?:^|/)(?:tests?|testing|__tests__|specs?|testdata|fixtures?|__mocks__)/"
     r"|(?:^|/)test_[^/]+\.py$|[._-](?:test|spec)\.[^/]+$|_test\.[^/]+$|_spec\.rb$"
     r"|[a-z]Tests?\.(?:java|cs|kt|swift|scala|php)$"
 )

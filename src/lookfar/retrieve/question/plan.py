@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
 from lookfar.ports import Embedder
-from lookfar.retrieve.question.long_question import find_title
+from lookfar.retrieve.question.long_question import find_origin, find_title, list_paths
 from lookfar.retrieve.question.query import Question, parse_question
 from lookfar.retrieve.ranking import Plan
 from lookfar.store.keywords.analyser import names_in, terms_of
@@ -75,6 +75,8 @@ def make_plan(
     terms = terms_of(question.text)
     significant = [term for term in terms if not is_stop_word(term)] or terms
     embedded = hypothesis or question.text
+    title = None if hypothesis else _plan_title(text, mode, top_k, filters, embedder)
+    paths = list_paths(text) if title else []
     return Plan(
         text=question.text,
         mode=mode,
@@ -90,9 +92,13 @@ def make_plan(
         vector_trust=_measure_trust(embedded, embedder) if embedder else 0.0,
         kind=question.kind,
         dashed=question.dashed,
+        required=question.phrases,
+        excluded=question.without,
         hypothesis=bool(hypothesis),
         embedder=embedder,
-        title=None if hypothesis else _plan_title(text, mode, top_k, filters, embedder),
+        title=title,
+        paths=tuple(dict.fromkeys(paths)),
+        origin=find_origin(text, paths),
     )
 
 

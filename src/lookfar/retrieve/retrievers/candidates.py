@@ -29,6 +29,9 @@ _LANGUAGES: Mapping[str, str] = {
 
 _INSTEAD = 0.8
 """Weight of a word that replaces an unknown one; several replacements share it."""
+_PATH_END = 2
+"""Folders of another machine precede the last parts of a path in a stack trace."""
+_MOST_PATHS = 8
 _BROUGHT_IN = 20
 """Chunks that may be found by synonyms and concepts alone."""
 
@@ -51,19 +54,33 @@ def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence
             plan_and_snapshot[1].score_with(shared)
 
 
-def measure_rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> dict[str, float]:
-    """Return the weight of each term: the fewer documents of all sources contain it, the higher."""
+def measure_rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> tuple[dict[str, float], float]:
+    """Return the weight of each term, and the share of this weight that occurs in some document.
+
+    The fewer documents of all sources contain a term, the higher is its weight.
+    """
     having: Counter[str] = Counter()
+    occurring: set[str] = set()
     entries = 0
     for plan, snapshot in sources:
         statistics = snapshot.statistics(plan.terms)
         entries += statistics.entries
+        occurring.update(term for (_, term), count in statistics.frequency.items() if count)
         for term in plan.terms:
             having[term] += statistics.frequency["page", term]
-    return {
+    rarity = {
         term: math.log(1 + (max(entries - count, 0) + 0.5) / (count + 0.5))
         for term, count in having.items()
     }
+    for plan, _ in sources:
+        occurring.update(plan.replacements)
+        # A name that does not occur is searched by its parts.
+        occurring.update(
+            name for name, parts in plan.names.items() if not occurring.isdisjoint(parts)
+        )
+    weight = sum(rarity.values())
+    share = sum(rarity[term] for term in rarity.keys() & occurring) / weight if weight else 1.0
+    return rarity, share
 
 
 def gather_candidates(
@@ -84,8 +101,7 @@ def gather_candidates(
         covered = {place.document for place, _ in matches}
         bare = [document for document in page if document not in covered]
         matches += snapshot.best_of_each(terms, of_chunks, bare, filters)
-        path = extract_path(plan.text)
-        named = snapshot.ending_in(path, filters) if path else []
+        named = (place for path in _list_paths(plan) for place in snapshot.ending_in(path, filters))
         matches += [(place, 0.0) for place in named if place.document not in covered]
         keyword = {place.key: score for place, score in matches}
         places.update((place.key, place) for place, _ in matches)
@@ -157,6 +173,12 @@ def _find_by_expansion(
     brought = list(new.values())
     scores = snapshot.vector_scores(plan.vector, brought)
     return [pair for pair in zip(brought, scores, strict=True) if pair[1] >= least]
+
+
+def _list_paths(plan: Plan) -> list[str]:
+    """Return the path that a question consists of, or the ends of those that a long one names."""
+    ends = ["/".join(path.split("/")[-_PATH_END:]) for path in plan.paths]
+    return [extract_path(plan.text)] if extract_path(plan.text) else ends[-_MOST_PATHS:]
 
 
 def _list_terms(plan: Plan) -> list[str]:

@@ -18,8 +18,6 @@ _CHUNKS_FOR_A_PAGE = 3
 _CHUNKS_FOR_A_FILE = 5
 _BEHIND_CHUNKS = 1e6
 """Divisor that puts documents matching as a whole behind all matching chunks."""
-_OF_DOCUMENT = 0.8
-"""Share of the whole document in the scores of a long question and its title."""
 _FILE_SHARE = 0.375
 """Share of the whole file in the score of each of its chunks."""
 
@@ -91,11 +89,16 @@ def fuse_by_rank(
 
 
 def _mode_weights(ranking: Ranking, vector: float, keyword: float) -> tuple[float, float]:
-    """Return the weights of vectors and keywords for the mode of this question."""
+    """Return the weights of vectors and keywords for the mode of this question.
+
+    Words that do not occur have no vote: of a question in another language than the documents, the
+    few that do occur would otherwise decide alone.
+    """
     plan = ranking.plan
     meaning = vector * plan.vector_trust if plan.mode == "hybrid" else 1.0
     meaning = meaning if plan.vector is not None else 0.0
-    return meaning, keyword if plan.mode != "vector" else 0.0
+    words = keyword * ranking.known_share if meaning else keyword
+    return meaning, words if plan.mode != "vector" else 0.0
 
 
 def fuse_by_score(
@@ -121,6 +124,7 @@ def fuse_by_score(
         page = page_share / total
         # The same weights for code, as shares of 1.
         near_code = code_vector_weight * plan.vector_trust if words and meaning else meaning and 1.0
+        near_code += (1 - near_code) * (1 - ranking.known_share) if meaning else 0.0
         own = 1 - _FILE_SHARE
         scaled = partial(_scale, reference=_choose_reference(ranking))
         by_words: list[float] = [0.0] * len(candidates)
@@ -254,36 +258,3 @@ def _scale(
     if len(reference_values) == len(values):
         return [(value - low) * share / width for value in values]
     return [max(0.0, min((value - low) * share / width, share)) for value in values]
-
-
-def fuse_with_title(whole: Ranking, title: Ranking) -> Ranking:
-    """Add the scores of a long question and of its title, each as a share of its best score.
-
-    Documents compete by the sum, so that a document may answer both in different places. Its chunks
-    differ by a part of their own scores.
-    """
-    candidates: dict[tuple[int, int], Candidate] = {}
-    for ranking in (whole, title):
-        for candidate in ranking.candidates:
-            candidates.setdefault((candidate.source, candidate.place.key), candidate)
-    fused = replace(
-        whole,
-        candidates=tuple(candidates.values()),
-        scores=(0.0,) * len(candidates),
-        steps=(),
-        named={**title.named, **whole.named},
-    )
-    for stage, ranking in (("whole text", whole), ("title", title)):
-        best = max(ranking.scores, default=0.0) or 1.0
-        own: dict[tuple[int, int], float] = {}
-        together: dict[tuple[int, int], float] = defaultdict(float)
-        for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
-            own[candidate.source, candidate.place.key] = score / best
-            together[candidate.document] = max(together[candidate.document], score / best)
-        by_document = [_OF_DOCUMENT / 2 * together[c.document] for c in fused.candidates]
-        by_chunk = [(1 - _OF_DOCUMENT) / 2 * own.get(key, 0.0) for key in candidates]
-        fused = fused.add_step(
-            f"{stage}, document", by_document, lambda _: "its best passage", whole_document=True
-        )
-        fused = fused.add_step(stage, by_chunk, lambda _: "the passage itself")
-    return fused

@@ -71,13 +71,16 @@ def boost_titles(ranking: Ranking) -> Ranking:
 
 
 def demote_merges(sources: Sequence[Source]) -> Stage:
-    """Lower commits without files: a merge repeats what its commits say, and did none of it."""
+    """Lower commits without files: a merge repeats what its commits say, and did none of it.
+
+    Among commits alone it keeps its place, since the list then shows both.
+    """
 
     def demote(ranking: Ranking) -> Ranking:
         commits = [
             candidate for candidate in ranking.candidates if candidate.place.lane == "commits"
         ]
-        if not commits or _MERGE.search(ranking.plan.text):
+        if len(commits) in (0, len(ranking.candidates)) or _MERGE.search(ranking.plan.text):
             return ranking
         bare: set[tuple[int, int]] = set()
         for number, source in enumerate(sources):

@@ -134,7 +134,7 @@ def find(text: str, db: str, top_k: int | None, wanted: str, as_json: bool, **op
             clean_text(text), database=clean_text(db), top_k=top_k, having=having
         )
     for note in notes:
-        click.echo(safe_name(f"Incomplete ({note.reason}): {note.detail.rstrip('.')}."), err=True)
+        click.echo(safe_name(f"{str(note).rstrip('.')}."), err=True)
     if as_json:
         write_json({"results": [json_shapes.similar(chunk) for chunk in chunks]})
         return

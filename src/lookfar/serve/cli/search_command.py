@@ -230,7 +230,7 @@ def _write_matches(matches: Matches, options: dict[str, Any], as_json: bool) -> 
         else show_matches.format_paths(matches)
     )
     for note in matches.incomplete:
-        click.echo(f"incomplete ({note.reason}): {note.detail}", err=True)
+        click.echo(str(note), err=True)
 
 
 def _check_folders(query: str, paths: tuple[str, ...]) -> tuple[str, ...]:

@@ -63,6 +63,7 @@ def answer(result: model.Answer, *, explain: bool = False) -> Json:
         "incomplete": incomplete(result.incomplete),
         "documents": plain(result.documents),
         "total": result.total,
+        "confidence": result.confidence,
     }
 
 

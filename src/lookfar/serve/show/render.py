@@ -93,7 +93,8 @@ def answer(result: model.Answer, *, explain: bool = False) -> str:
         count = f"{len(result.documents)} of {how_many(result.total, 'document')}"
     state = ", ".join(f"{name} {number}" for name, number in result.generations.items())
     state = state if several else str(result.generation)
-    footer = f"{count} in {result.took_ms:.0f} ms, {result.mode}, generation {state}"
+    confidence = f", confidence {result.confidence}" if result.confidence else ""
+    footer = f"{count}{confidence}, {result.took_ms:.0f} ms, {result.mode}, generation {state}"
     lines.append(styled((footer, "dim")))
     return printed([*lines, *notes(result.incomplete)])
 
@@ -108,7 +109,7 @@ def _listed(document: model.Listed, several: bool) -> Text:
 
 def notes(incomplete: Sequence[model.Incomplete]) -> Iterator[Text]:
     for note in incomplete:
-        yield styled((f"incomplete ({note.reason}): {note.detail}", "yellow"))
+        yield styled((str(note), "yellow"))
         for uri in _some(note.uris, _NAMED_FAILURES):
             yield styled((f"  {uri}", "yellow"))
 

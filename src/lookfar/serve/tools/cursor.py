@@ -113,6 +113,4 @@ def next_page(
 
 def missing_lines(notes: Iterable[Incomplete]) -> list[str]:
     """Format what may be missing from an answer, each reason once."""
-    return [
-        f"Incomplete ({note.reason}): {safe_name(note.detail)}" for note in dict.fromkeys(notes)
-    ]
+    return [safe_name(str(note)) for note in dict.fromkeys(notes)]

@@ -161,7 +161,7 @@ def _cut_text(item: Json, text: str, room: int) -> Json:
 
 def describe_gaps(notes: Iterable[Incomplete]) -> list[str]:
     """Say what an answer may be missing."""
-    return [safe_name(f"Incomplete ({note.reason}): {note.detail}.") for note in notes]
+    return [safe_name(f"{note}.") for note in notes]
 
 
 def describe_hidden_characters(texts: Sequence[tuple[str, str]]) -> list[str]:

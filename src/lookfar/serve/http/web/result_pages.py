@@ -14,15 +14,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 from lookfar.config import SearchSettings
-from lookfar.model import Contribution, Hit, Incomplete
+from lookfar.model import Confidence, Contribution, Incomplete
 from lookfar.ports import Facts
-from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
-from lookfar.retrieve.answer.relevance import note_low_relevance
 from lookfar.retrieve.fixed_shares import SearchFunction
-from lookfar.retrieve.ranking import Source
-from lookfar.retrieve.search import rank
+from lookfar.retrieve.ranking import Results, Source
+from lookfar.retrieve.search import choose_confidently, rank
 
 _MAX_RANKINGS: Final = 6
 _MAX_PASSAGES: Final = 12_000
@@ -57,6 +55,7 @@ class Ranked:
     """By source and document."""
     facets: Facets
     notes: Sequence[Incomplete]
+    confidence: Confidence | None
     explain: Callable[[int], tuple[Contribution, ...]]
 
 
@@ -81,9 +80,7 @@ class Listings:
     ) -> SearchFunction:
         """Return a function that turns the candidates of a question into the hits of one page."""
 
-        def answer(
-            sources: Sequence[Source], settings: SearchSettings, explain: bool
-        ) -> tuple[list[Hit], list[Incomplete]]:
+        def answer(sources: Sequence[Source], settings: SearchSettings, explain: bool) -> Results:
             generations = tuple(
                 (source.collection, source.snapshot.generation) for source in sources
             )
@@ -102,7 +99,7 @@ class Listings:
             page.facts = [
                 ranked.facts.get((passage.source, passage.place.document)) for passage in shown
             ]
-            return hits, [*ranked.notes, *stale]
+            return Results(hits, [*ranked.notes, *stale], ranked.confidence)
 
         return answer
 
@@ -137,13 +134,12 @@ def _rank(
 ) -> Ranked:
     deep = [source._replace(plan=replace(source.plan, top_k=depth)) for source in sources]
     ranking = rank(deep, settings)
-    best, notes = choose_passages(ranking, deep, settings)
+    best, notes, confidence = choose_confidently(ranking, deep, settings)
     facts: dict[tuple[int, int], Facts] = {}
     for number, source in enumerate(deep):
         documents = sorted({passage.place.document for passage in best if passage.source == number})
         facts.update(((number, fact.document), fact) for fact in source.snapshot.facts(documents))
     best_facts = (facts.get((passage.source, passage.place.document)) for passage in best)
-    doubtful = note_low_relevance(ranking) if settings.doubt and best else []
     return Ranked(
         generations=generations,
         passages=best,
@@ -156,7 +152,8 @@ def _rank(
             ),
             prefix,
         ),
-        notes=(*ranking.notes, *notes, *doubtful),
+        notes=(*ranking.notes, *notes),
+        confidence=confidence,
         # Without the model, which may be released in the meantime.
         explain=replace(ranking, plan=replace(ranking.plan, embedder=None)).explain_fully,
     )
