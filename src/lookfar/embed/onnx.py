@@ -288,10 +288,8 @@ def pool(states: NDArray[np.float32], mask: NDArray[np.int64], method: str) -> N
             axis=1
         )
         return highest
-    mean: NDArray[np.float32] = (states * weights).sum(axis=1) / np.maximum(
-        weights.sum(axis=1), np.float32(1)
-    )
-    return mean
+    mean = (states * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
+    return np.asarray(mean, np.float32)
 
 
 def _find_folder(settings: EmbedSettings, model: str) -> Path:
