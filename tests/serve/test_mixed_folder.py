@@ -21,6 +21,7 @@ from lookfar.errors import InvalidArgument, NotFound
 from lookfar.index.extraction import Extraction
 from lookfar.library import Library
 from lookfar.model import Edit
+from lookfar.ports import StoredDocument
 from lookfar.retrieve.locate.address import format_citation
 from lookfar.text.extract import formats
 from text.extract.made_office import make_docx, make_pptx, make_xlsx, shape
@@ -178,6 +179,46 @@ def test_extracted_text_survives_verification_and_a_rebuild(library: Library) ->
     hits = library.search("notice to end the lease", top_k=1).hits
     library.index(rebuild=True)
     assert library.search("notice to end the lease", top_k=1).hits == hits
+
+
+PAGE = b"<!doctype html><html><body><h1>Otters</h1><p>Otters hold hands.</p></body></html>"
+TEMPLATE = b'<div *ngIf="otter">\n  <p>{{ otter.name }} the otter</p>\n</div>\n'
+SHELL = b'<!doctype html>\n<html><body><div id="otter-root"></div></body></html>\n'
+
+
+def test_html_is_read_as_a_page_or_as_source(library: Library, root: Path) -> None:
+    """A template is part of a program: its tags and its lines are what an agent edits."""
+    (root / "page.html").write_bytes(PAGE)
+    (root / "card.component.html").write_bytes(TEMPLATE)
+    (root / "index.html").write_bytes(SHELL)
+    hits = {hit.uri: hit for hit in library.search("otter", mode="keyword", top_k=9).hits}
+    assert hits["page.html"].extracted
+    assert "<p>" not in hits["page.html"].text
+    for name, raw in (("card.component.html", TEMPLATE), ("index.html", SHELL)):
+        reading = library.read(name)
+        assert (reading.text.encode(), reading.extracted, reading.state) == (raw, False, "same")
+        assert library.outline(name).language == "html"
+    (file,) = library.grep("*ngIf").files
+    assert [(line.number, line.state) for line in file.lines] == [(1, "same")]
+    assert "read as source" in library.read("index.html").warnings[0]
+    assert library.verify() == []
+    assert library.index().unchanged == 7
+
+
+def test_the_title_of_a_file_survives_a_repair(library: Library, root: Path) -> None:
+    body = column(50, 700, "Nothing but a paragraph about kestrels and their nests in towers.")
+    (root / "untitled.pdf").write_bytes(make_pdf(body, title="Quarterly falconry"))
+    (hit, *_) = library.search("quarterly falconry", mode="keyword").hits
+    assert (hit.uri, hit.title) == ("untitled.pdf", "Quarterly falconry")
+    maker = library.folder().make_maker()
+    with library.folder().store.snapshot() as snapshot:
+        row = snapshot.version("untitled.pdf")
+        text = snapshot.text("untitled.pdf")
+    assert row is not None
+    assert text is not None
+    made = maker.make(StoredDocument("untitled.pdf", row.metadata, text))
+    assert made is not None
+    assert made.streams[0][0].split()[0] == "quarter"
 
 
 def test_other_encodings_are_cited_and_doubted(library: Library) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import lookfar.errors
 from lookfar.embed.hashed import HashedEmbedder
-from lookfar.index.prepare import Prepared, decode_content, embed, prepare
+from lookfar.index.content import decode_content
+from lookfar.index.prepare import Prepared, embed, prepare
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import CollectionSnapshot, Place, Store, Version, Writer
 from lookfar.store.keywords.analyser import terms_of

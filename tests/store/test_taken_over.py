@@ -6,7 +6,8 @@ import tracemalloc
 
 import pytest
 
-from lookfar.index.prepare import Content, Prepared, prepare
+from lookfar.index.content import Content
+from lookfar.index.prepare import Prepared, prepare
 from lookfar.index.rederive import make_maker
 from lookfar.model import Fingerprint
 from lookfar.ports import Maker, StoredDocument

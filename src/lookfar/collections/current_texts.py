@@ -22,7 +22,7 @@ from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import content_hash, is_settled
 from lookfar.text.encodings import UTF8, decode
 from lookfar.text.extract.formats import extractor_for
-from lookfar.text.normalise import normalise_lines, normalise_text
+from lookfar.text.normalise import normalise_lines
 from lookfar.text.parse.formats import text_parser_for
 
 if TYPE_CHECKING:
@@ -38,11 +38,18 @@ class CurrentText(NamedTuple):
     text: str
     places: Places = ()
     warnings: tuple[str, ...] = ()
+    as_source: bool = False
+    """The text is that of the file itself, although there is an extractor for it."""
 
 
 def read_places(row: Mapping[str, Any]) -> Places:
     """Return the places of a document from its row in the catalogue."""
     return tuple((int(start), str(label)) for start, label in row.get("places", ()))
+
+
+def is_source(row: Mapping[str, Any]) -> bool:
+    """Whether the stored text is that of the file itself, although there is an extractor."""
+    return bool(row.get("as_source"))
 
 
 class CurrentTexts:
@@ -82,7 +89,9 @@ class CurrentTexts:
             raise unknown_document(snapshot, uri)
         current: CurrentText | None
         if self._settings().store.read_only:
-            current = CurrentText(snapshot.text(uri) or "", read_places(row))
+            current = CurrentText(
+                snapshot.text(uri) or "", read_places(row), as_source=is_source(row)
+            )
         else:
             current = self.read(uri)
         if current is None:
@@ -91,7 +100,7 @@ class CurrentTexts:
                 hint="Search still shows the indexed text; lookfar index removes it.",
             )
         same = sha256(current.text.encode("utf-8")).digest() == row["text_sha"]
-        document = text_parser_for(uri)(uri, current.text)
+        document = text_parser_for(uri, as_source=current.as_source)(uri, current.text)
         parsed = replace(
             document,
             # The title of an extracted document may come from the metadata of its file.
@@ -130,14 +139,12 @@ class CurrentTexts:
             if stored is not None:
                 return stored
             decoded = decode(raw)
-            return self._mask(uri, normalise_lines(decoded.text), (), decoded.warnings)
-        return self._mask(uri, normalise_lines(text))
+            return self._mask(uri, CurrentText(normalise_lines(decoded.text), (), decoded.warnings))
+        return self._mask(uri, CurrentText(normalise_lines(text)))
 
-    def _mask(
-        self, uri: str, text: str, places: Places = (), warnings: tuple[str, ...] = ()
-    ) -> CurrentText | None:
-        screened = secrets_from(self._settings()).screen(uri, text)
-        return None if screened.refused else CurrentText(screened.text, places, warnings)
+    def _mask(self, uri: str, current: CurrentText) -> CurrentText | None:
+        screened = secrets_from(self._settings()).screen(uri, current.text)
+        return None if screened.refused else current._replace(text=screened.text)
 
     def _hash_file(self, uri: str) -> bytes | None:
         """Return the hash of a file; None if it is gone."""
@@ -167,19 +174,23 @@ class CurrentTexts:
                 return None
             text = snapshot.text(uri)
         warnings = tuple(row["warnings"])
-        return CurrentText(text, read_places(row), warnings) if text is not None else None
+        if text is None:
+            return None
+        return CurrentText(text, read_places(row), warnings, is_source(row))
 
     def _extract(self, uri: str) -> CurrentText | None:
+        from lookfar.index.content import extract_content
         from lookfar.index.extraction import Extraction
 
         raw, _ = self._read_document(uri)
         with closing(Extraction(allowance_from(self._settings()))) as extraction:
-            extracted = extraction.extract(uri, raw)
-        if isinstance(extracted, Skipped):
+            content = extract_content(uri, raw, extraction)
+        if isinstance(content, Skipped):
             raise NotFound(
-                f"{uri!r} changed, and its text cannot be extracted: {extracted.detail}.",
+                f"{uri!r} changed, and its text cannot be extracted: {content.detail}.",
                 hint="Search still shows the indexed text; lookfar index removes it.",
-                details={"uri": uri, "reason": extracted.reason},
+                details={"uri": uri, "reason": content.reason},
             )
-        places = tuple((place.start, place.label) for place in extracted.places)
-        return self._mask(uri, normalise_text(extracted.text), places, extracted.warnings)
+        return self._mask(
+            uri, CurrentText(content.text, content.places, content.warnings, content.as_source)
+        )

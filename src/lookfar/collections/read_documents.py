@@ -436,7 +436,9 @@ def _find_part(snapshot: Snapshot, wanted: Target) -> tuple[tuple[str, ...], Par
     """Locate a target in the indexed text, because its links are those of that text."""
     if not (wanted.heading or wanted.lines or wanted.chars):
         return (), Part(wanted.uri)
-    document = text_parser_for(wanted.uri)(wanted.uri, snapshot.text(wanted.uri) or "")
+    row = snapshot.document(wanted.uri) or {}
+    parse = text_parser_for(wanted.uri, as_source=bool(row.get("as_source")))
+    document = parse(wanted.uri, snapshot.text(wanted.uri) or "")
     document = replace(document, places=stored_places(snapshot, wanted.uri))
     if wanted.chars:
         path, span, _ = check_citation(document, wanted, document.text)

@@ -8,6 +8,7 @@ are not stored there, so the target indexes the repository itself.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -249,4 +250,7 @@ def _analyse_again(snapshot: CollectionSnapshot, version: Version) -> Streams:
         )
         for ordinal, row in enumerate(version.chunks)
     ]
-    return analyse_document(text_parser_for(version.uri)(version.uri, text), chunks)
+    as_source = bool(json.loads(version.metadata).get("as_source"))
+    document = text_parser_for(version.uri, as_source=as_source)(version.uri, text)
+    # The title of an extracted document may come from the metadata of its file.
+    return analyse_document(replace(document, title=version.title), chunks)

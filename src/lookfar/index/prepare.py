@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from zlib import compress
 
-from lookfar.index.reconcile import name_extractor
+from lookfar.index.content import Content
 from lookfar.model import (
     Block,
     Chunk,
     Document,
     Fingerprint,
     Lane,
-    Places,
     Section,
     Skipped,
     Symbol,
@@ -35,8 +34,7 @@ from lookfar.text.chunk import definitions as code
 from lookfar.text.chunk import headings
 from lookfar.text.chunk.identity import embedded_text
 from lookfar.text.chunk.parts import Sizes
-from lookfar.text.encodings import UTF8, decode
-from lookfar.text.normalise import normalise_lines, normalise_text
+from lookfar.text.encodings import UTF8
 from lookfar.text.parse.call_facts import encode_facts
 from lookfar.text.parse.calls import find_calls
 from lookfar.text.parse.formats import text_parser_for
@@ -44,49 +42,12 @@ from lookfar.text.parse.languages import language_of_fence
 
 if TYPE_CHECKING:
     from lookfar.sources.secrets.screen import Secrets
-    from lookfar.text.extract.extracted import Extracted
 
 T = TypeVar("T")
 
 FASTEST = 1
 """The zlib level of stored texts."""
 _BATCH = 256
-
-
-class Content(NamedTuple):
-    """The normalised text of a file, and how it was read."""
-
-    text: str
-    raw_sha: bytes
-    """SHA-256 of the file's bytes."""
-    warnings: tuple[str, ...] = ()
-    encoding: str = ""
-    title: str = ""
-    """The title in the file's metadata, if it was extracted."""
-    extractor: str = ""
-    """Name and version of the extractor; empty for a file that is text."""
-    places: Places = ()
-
-
-def extracted_content(uri: str, extracted: Extracted, raw_sha: bytes) -> Content:
-    """Return the content of a file that an extractor converted to Markdown."""
-    places = tuple((place.start, place.label) for place in extracted.places)
-    return Content(
-        text=normalise_text(extracted.text),
-        raw_sha=raw_sha,
-        warnings=extracted.warnings,
-        title=extracted.title,
-        extractor=name_extractor(uri),
-        places=places,
-    )
-
-
-def decode_content(raw: bytes) -> Content:
-    """Return the content of a text file."""
-    decoded = decode(raw)
-    return Content(
-        normalise_lines(decoded.text), sha256(raw).digest(), decoded.warnings, decoded.encoding
-    )
 
 
 @dataclass(slots=True)
@@ -121,7 +82,7 @@ def prepare(
             return Skipped(uri, "secret", screened.refused)
         text, masked = screened.text, len(screened.findings)
         warnings = (*warnings, *screened.warnings())
-    document = text_parser_for(uri)(uri, text)
+    document = text_parser_for(uri, as_source=content.as_source)(uri, text)
     if content.title and not document.title:
         document = replace(document, title=content.title)
     if document.lane == "code":
@@ -274,7 +235,10 @@ def _dump_metadata(document: Document, content: Content) -> str:
     if content.encoding not in ("", UTF8):
         metadata["encoding"] = content.encoding
     if content.extractor:
-        metadata |= {"extractor": content.extractor, "places": content.places}
+        metadata["extractor"] = content.extractor
+        metadata |= {"as_source": True} if content.as_source else {"places": content.places}
+    if content.title and document.title == content.title:
+        metadata["file_title"] = content.title
     if document.metadata:
         metadata["front_matter"] = dict(document.metadata)
     if document.aliases:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from lookfar.config import Settings
-from lookfar.index.prepare import Content, Prepared, embed, prepare, token_counter
+from lookfar.index.content import restore_content
+from lookfar.index.prepare import Prepared, embed, prepare, token_counter
 from lookfar.index.recipe import epoch_fingerprint, sizes_from
 from lookfar.model import Fingerprint, Lane
 from lookfar.ports import Embedder, Made, Maker, StoredDocument
@@ -23,8 +24,9 @@ def file_maker(settings: Settings, embedder: Embedder | None, lane: Lane | None)
     count = token_counter(sizes, embedder)
 
     def prepare_stored(stored: StoredDocument) -> Prepared | None:
+        content = restore_content(stored.text, stored.metadata)
         prepared = prepare(
-            stored.uri, Content(stored.text, b""), _NO_FINGERPRINT, settled=True, sizes=sizes,
+            stored.uri, content, _NO_FINGERPRINT, settled=True, sizes=sizes,
             count_tokens=count, lane=lane,
         )  # fmt: skip
         return prepared if isinstance(prepared, Prepared) else None

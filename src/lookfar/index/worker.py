@@ -28,13 +28,11 @@ from lookfar.common.allowance import Allowance
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
 from lookfar.errors import IOFailed, LookfarError, as_out_of_memory, out_of_memory
+from lookfar.index.content import Content, decode_content, extract_content
 from lookfar.index.extraction import Extraction
 from lookfar.index.prepare import (
-    Content,
     Prepared,
-    decode_content,
     embed,
-    extracted_content,
     prepare,
     token_counter,
 )
@@ -130,7 +128,9 @@ class Preparer:
         if request.raw_sha is not None and content_hash(raw) == request.raw_sha:
             return Unchanged(uri, disk, steady)
         try:
-            content = self._extract(uri, raw) if extracted else decode_content(raw)
+            content: Content | Skipped = (
+                extract_content(uri, raw, self._extraction) if extracted else decode_content(raw)
+            )
             if isinstance(content, Skipped):
                 return content
             return prepare(
@@ -147,12 +147,6 @@ class Preparer:
             raise
         except Exception as error:  # One bad file must not stop the others.
             return Failure(uri, "PARSE_FAILED", f"{type(error).__name__}: {error}")
-
-    def _extract(self, uri: str, raw: bytes) -> Content | Skipped:
-        extracted = self._extraction.extract(uri, raw)
-        if isinstance(extracted, Skipped):
-            return extracted
-        return extracted_content(uri, extracted, content_hash(raw))
 
     def close(self) -> None:
         self._extraction.close()

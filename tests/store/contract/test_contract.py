@@ -20,7 +20,8 @@ from lookfar.errors import (
     ModelUnavailable,
     NotIndexed,
 )
-from lookfar.index.prepare import Content, Prepared, embed, prepare
+from lookfar.index.content import Content
+from lookfar.index.prepare import Prepared, embed, prepare
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import EVERYTHING, AllOf, ChunkedDocument, CollectionSnapshot, LeftOut
 from lookfar.retrieve.locate.places import stored_places

@@ -177,4 +177,6 @@ class CodeFiles:
         """Return the facts of a file whose stored ones cannot be used."""
         uri = self.uri_of(document)
         text = self._snapshot.text(uri) or ""
-        return find_calls(text_parser_for(uri)(uri, text)) or CallFacts(self.language_of(document))
+        return find_calls(text_parser_for(uri, as_source=True)(uri, text)) or CallFacts(
+            self.language_of(document)
+        )

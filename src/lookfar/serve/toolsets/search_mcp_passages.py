@@ -47,7 +47,8 @@ def describe_definitions(folder: Folder, answer: Answer) -> list[Described]:
             text = folder.readable(hit.uri) if on_disk else None
             if text is None:
                 text = read_page(folder, hit.uri, as_of=answer.generation).text
-            parsed[hit.uri, on_disk] = text_parser_for(hit.uri)(hit.uri, text)
+            parse = text_parser_for(hit.uri, as_source=hit.lane == "code")
+            parsed[hit.uri, on_disk] = parse(hit.uri, text)
         document = parsed[hit.uri, on_disk]
         by_definitions = folder.settings.chunk.strategy in ("code-aware", "ast")
         symbol = _choose_symbol(document, hit, query_terms) if by_definitions else None

@@ -87,13 +87,14 @@ def parser_for(uri: str) -> Parser | None:
     return _load(file_format.parser) if file_format else None
 
 
-def text_parser_for(uri: str) -> Parser:
+def text_parser_for(uri: str, *, as_source: bool = False) -> Parser:
     """Return the parser for the text of a file, whatever its format.
 
-    Text that was extracted from a file is Markdown.
+    Text that was extracted from a file is Markdown. With ``as_source``, the text is that of the
+    file itself, although there is an extractor for files with this name.
     """
     extracted = extractor_for(uri)
-    if extracted is not None:
+    if extracted is not None and not as_source:
         return partial(_parse_extracted, extracted)
     return parser_for(uri) or _load(_PLAIN_PARSER)
 
