@@ -40,6 +40,10 @@ def contract(days: str = "ninety") -> bytes:
     return make_pdf(first, second, title="Lease")
 
 
+def refuse_to_extract(*_: object) -> None:
+    raise AssertionError("extracted again")
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     folder = tmp_path / "papers"
@@ -131,11 +135,7 @@ def test_an_unchanged_file_is_not_extracted_for_an_answer(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.index()
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("extracted again")
-
-    monkeypatch.setattr(Extraction, "extract", refuse)
+    monkeypatch.setattr(Extraction, "extract", refuse_to_extract)
     assert library.search("notice to end the lease", top_k=1).hits[0].state == "same"
     assert library.read("contract.pdf#page=1").state == "same"
     assert library.grep("ninety").files
@@ -147,7 +147,9 @@ def test_a_changed_file_is_reported_or_extracted_again(
     library.index()
     (root / "contract.pdf").write_bytes(contract("sixty"))
     monkeypatch.setattr(library.folder(), "freshen", lambda _: [])
-    (hit,) = library.search("notice to end the lease", top_k=1).hits
+    with monkeypatch.context() as answering:
+        answering.setattr(Extraction, "extract", refuse_to_extract)
+        (hit,) = library.search("notice to end the lease", top_k=1).hits
     assert (hit.state, "ninety" in hit.text) == ("changed", True)
     reading = library.read("contract.pdf#page=2")
     assert (reading.state, "sixty days" in reading.text) == ("changed", True)

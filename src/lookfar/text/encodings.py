@@ -93,8 +93,8 @@ class Decoded(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def decode(raw: bytes) -> Decoded:
-    """Decode a text file."""
+def decode(raw: bytes, declared: str = "") -> Decoded:
+    """Decode a text file; ``declared`` is the encoding that something around it names."""
     for mark, encoding in _MARKS:
         if raw.startswith(mark):
             return _decode_marked(raw[len(mark) :], encoding)
@@ -104,9 +104,10 @@ def decode(raw: bytes) -> Decoded:
     try:
         text = raw.decode(UTF8)
     except UnicodeDecodeError as error:
-        return _decode_declared(raw) or _decode_otherwise(raw, error.start)
-    if b"\x1b" in raw and (declared := _find_declared(raw)) and declared.startswith(_SEVEN_BIT):
-        return _decode_declared(raw) or Decoded(text, UTF8)
+        named = _find_declared(raw, declared)
+        return _decode_declared(raw, named) or _decode_otherwise(raw, error.start)
+    if b"\x1b" in raw and (named := _find_declared(raw, declared)).startswith(_SEVEN_BIT):
+        return _decode_declared(raw, named) or Decoded(text, UTF8)
     return Decoded(text, UTF8)
 
 
@@ -123,9 +124,8 @@ def _replace_invalid(raw: bytes, encoding: str, at: int) -> Decoded:
     return Decoded(raw.decode(encoding, "replace"), encoding, (warning,))
 
 
-def _decode_declared(raw: bytes) -> Decoded | None:
-    """Decode with the encoding that the file itself names, if all of it can be."""
-    declared = _find_declared(raw)
+def _decode_declared(raw: bytes, declared: str) -> Decoded | None:
+    """Decode with a declared encoding, if all of the text can be."""
     for encoding in _SUPERSETS.get(declared, (declared,)) if declared else ():
         try:
             return Decoded(raw.decode(encoding), encoding)
@@ -134,8 +134,10 @@ def _decode_declared(raw: bytes) -> Decoded | None:
     return None
 
 
-def _find_declared(raw: bytes) -> str:
-    """Return the encoding that a file declares, in Python's spelling; empty if it has none."""
+def _find_declared(raw: bytes, declared: str) -> str:
+    """Return the encoding that is declared, in Python's spelling; empty if there is none."""
+    if declared and (known := _look_up(declared.strip().lower())):
+        return known
     head, tail = raw[:_HEAD], raw[-_HEAD:]
     first_lines = b"\n".join(head.splitlines()[:2])
     for match in (

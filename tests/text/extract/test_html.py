@@ -98,7 +98,7 @@ def test_declared_encodings_are_used(page: bytes) -> None:
 def test_a_guessed_encoding_is_reported() -> None:
     result = extract_html("<meta charset=base64><p>Gebühr 5 €".encode("cp1252"))
     assert result.text == "Gebühr 5 €\n"
-    assert "Windows-1252" in result.warnings[0]
+    assert "windows-1252" in result.warnings[0]
 
 
 @pytest.mark.parametrize(
