@@ -70,14 +70,14 @@ class CurrentTexts:
         current = self.read(uri)
         return current.text if current is not None else None
 
-    def read_for_citing(self, uri: str) -> str | None:
+    def read_for_citing(self, uri: str, snapshot: Snapshot | None = None) -> str | None:
         """Return the text of a file for citing; None if the disk refuses to read it.
 
         A document that would have to be extracted again has an empty text: an answer does not
-        wait for that, and reports the passage as changed.
+        wait for that, and reports the passage as changed. ``snapshot`` is the one that is cited.
         """
         try:
-            current = self.read(uri, extract=False)
+            current = self.read(uri, extract=False, snapshot=snapshot)
         except IOFailed:
             return None
         return current.text if current is not None else None
@@ -110,24 +110,27 @@ class CurrentTexts:
         )
         return parsed, same
 
-    def read(self, uri: str, *, extract: bool = True) -> CurrentText | None:
+    def read(
+        self, uri: str, *, extract: bool = True, snapshot: Snapshot | None = None
+    ) -> CurrentText | None:
         """Return the text of a file; None if it is gone or contains secrets.
 
         Without ``extract``, the text of a file that changed since it was indexed is empty if it
-        would have to be extracted. Raises ``NotFound`` if it cannot be extracted any more.
+        would have to be extracted. Raises ``NotFound`` if it cannot be extracted any more. A stored
+        text is looked for in ``snapshot`` before the newest one.
         """
         try:
             if extractor_for(uri) is None:
-                return self._read_text(uri)
+                return self._read_text(uri, snapshot)
             sha = self._hash_file(uri)
-            stored = self._find_stored(uri, sha) if sha is not None else None
+            stored = self._find_stored(uri, sha, snapshot) if sha is not None else None
             if stored is not None or sha is None:
                 return stored
             return self._extract(uri) if extract else CurrentText("")
         except Refused:
             return None
 
-    def _read_text(self, uri: str) -> CurrentText | None:
+    def _read_text(self, uri: str, snapshot: Snapshot | None) -> CurrentText | None:
         raw, _ = self._root.read(uri, self._settings().sources.max_file_bytes)
         try:
             text = raw.decode(UTF8).removeprefix("\ufeff") if b"\0" not in raw else None
@@ -135,7 +138,7 @@ class CurrentTexts:
             text = None
         if text is None or "\x1b" in text:
             # Detecting an encoding takes longer than finding the text that was stored.
-            stored = self._find_stored(uri, content_hash(raw))
+            stored = self._find_stored(uri, content_hash(raw), snapshot)
             if stored is not None:
                 return stored
             decoded = decode(raw)
@@ -164,19 +167,13 @@ class CurrentTexts:
         settings = self._settings()
         return self._root.read(uri, policy_from(settings, self._root.path).size_limit(uri))
 
-    def _find_stored(self, uri: str, sha: bytes) -> CurrentText | None:
+    def _find_stored(self, uri: str, sha: bytes, snapshot: Snapshot | None) -> CurrentText | None:
         """Return the indexed text of a file with this hash, which is masked already."""
-        if not self._store.exists:
-            return None
-        with self._store.snapshot() as snapshot:
-            row = snapshot.document(uri)
-            if row is None or bytes(row["raw_sha"]) != sha:
-                return None
-            text = snapshot.text(uri)
-        warnings = tuple(row["warnings"])
-        if text is None:
-            return None
-        return CurrentText(text, read_places(row), warnings, is_source(row))
+        stored = _load_stored(snapshot, uri, sha) if snapshot is not None else None
+        if stored is not None or not self._store.exists:
+            return stored
+        with self._store.snapshot() as newest:
+            return _load_stored(newest, uri, sha)
 
     def _extract(self, uri: str) -> CurrentText | None:
         from lookfar.index.content import extract_content
@@ -194,3 +191,11 @@ class CurrentTexts:
         return self._mask(
             uri, CurrentText(content.text, content.places, content.warnings, content.as_source)
         )
+
+
+def _load_stored(snapshot: Snapshot, uri: str, sha: bytes) -> CurrentText | None:
+    row = snapshot.document(uri)
+    text = snapshot.text(uri) if row is not None and bytes(row["raw_sha"]) == sha else None
+    if row is None or text is None:
+        return None
+    return CurrentText(text, read_places(row), tuple(row["warnings"]), is_source(row))

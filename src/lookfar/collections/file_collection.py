@@ -356,6 +356,11 @@ class Files(Collection):
     def readable(self, uri: str) -> str | None:
         return self._current.read_for_citing(uri)
 
+    def citation_reader(self, snapshot: Snapshot) -> Callable[[str], str | None]:
+        if self.sealed:
+            return snapshot.text
+        return partial(self._current.read_for_citing, snapshot=snapshot)
+
     def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
         return self._current.read_document(snapshot, uri)
 
