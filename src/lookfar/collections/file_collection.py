@@ -42,6 +42,7 @@ from lookfar.sources.confine import Root
 from lookfar.store.opening import open_store
 
 if TYPE_CHECKING:
+    from lookfar.collections.drift_marks import DriftMarks
     from lookfar.collections.receipts import ReceiptBook
     from lookfar.config import Settings
     from lookfar.edit.editor import Editor
@@ -398,6 +399,13 @@ class Files(Collection):
         from lookfar.collections.receipts import ReceiptBook
 
         return ReceiptBook(self.index_dir)
+
+    @cached_property
+    def drift_marks(self) -> DriftMarks:
+        """What the last drift report said about documents of this folder."""
+        from lookfar.collections.drift_marks import DriftMarks
+
+        return DriftMarks(self.index_dir)
 
     # -- edits -------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from lookfar.model import (
     CallGraph,
     Case,
     CommitInfo,
+    DriftReport,
     Edit,
     EditResult,
     Filters,
@@ -393,6 +394,16 @@ class Library:
             offset=offset,
             on_progress=on_progress,
         )
+
+    def drift(self, *, collection: str = "", on_progress: OnProgress | None = None) -> DriftReport:
+        """Return the places in documentation that name what the code no longer has.
+
+        The history of the repository says what was once there. Later hits with such a place have
+        it in ``drift``.
+        """
+        from lookfar.library.drift_check import check_drift
+
+        return check_drift(self._members, collection, on_progress)
 
     def record_answer(self, collection: str, tokens: int, document_tokens: int) -> None:
         """Count an answer that was given: its tokens, and those of the files it cites."""

@@ -176,7 +176,11 @@ def _usual_answering(settings: SearchSettings, filters: Filters) -> SearchFuncti
 
 
 def _mark_stale(members: Members, hit: Hit, collection: Collection) -> Hit:
-    """Add to a memory what changed since it was written."""
+    """Add to a memory what changed since it was written, and to a document what is gone."""
+    folder = members.folders.get(hit.collection)
+    if folder is not None and hit.lane == "docs":
+        drift = folder.drift_marks.find(hit.uri, hit.text)
+        return replace(hit, drift=drift) if drift else hit
     if not is_memories(collection):
         return hit
     return replace(hit, stale=collection.changed_since(members.homes(hit.collection), hit.uri))

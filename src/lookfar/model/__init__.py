@@ -13,6 +13,7 @@ from lookfar.model.answers import *
 from lookfar.model.calls import *
 from lookfar.model.code import *
 from lookfar.model.documents import *
+from lookfar.model.drift import *
 from lookfar.model.editing import *
 from lookfar.model.file_states import *
 from lookfar.model.neighbours import *

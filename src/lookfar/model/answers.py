@@ -153,6 +153,8 @@ class Hit:
     """Where the best part of an extracted text is in its file: ``page=3``, ``Budget!A1:F20``."""
     places: tuple[str, ...] = ()
     """Every place that the passage is from; it may begin on one page and end on the next."""
+    drift: tuple[str, ...] = ()
+    """Documentation only: what the text names that is gone, by the last ``lookfar drift``."""
 
     @property
     def kind(self) -> Kind:

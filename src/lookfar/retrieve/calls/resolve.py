@@ -43,7 +43,7 @@ class Value(NamedTuple):
     """Of a module, its files; otherwise one definition."""
 
 
-_UNKNOWN: Final = Value("unknown")
+UNKNOWN: Final = Value("unknown")
 _OUTSIDE: Final = Value("outside")
 
 
@@ -177,7 +177,7 @@ class Resolver:
         """Return what an import binds."""
         if not name:
             documents = self._modules.find(file, module)
-            return _as_module(documents) if documents else _OUTSIDE
+            return as_module(documents) if documents else _OUTSIDE
         documents = self._modules.find(file, module)
         for document in documents:
             value = self._find_exported(self.files.file(document), name, depth)
@@ -191,13 +191,13 @@ class Resolver:
         if nested and file.language in ("java", "kotlin", "scala", "csharp", "php"):
             return self._find_exported(self.files.file(nested[0]), name, depth)
         if nested:
-            return _as_module(nested)
-        return _UNKNOWN if documents else _OUTSIDE
+            return as_module(nested)
+        return UNKNOWN if documents else _OUTSIDE
 
     def _find_exported(self, file: CodeFile, name: str, depth: int) -> Value:
         """Return a name of another module, also if that module only passes it on."""
         if depth > _DEEPEST:
-            return _UNKNOWN
+            return UNKNOWN
         own = file.children.get(-1, {}).get(name)
         if own:
             first = self._make_places(file, own)[0]
@@ -206,21 +206,21 @@ class Resolver:
             module, there = file.imports[name]
             return self._import(file, module, there, depth + 1)
         if submodule := self._modules.find_submodule(file, name):
-            return _as_module(submodule)
+            return as_module(submodule)
         for module in file.star_imports:
             for document in self._modules.find(file, module):
                 value = self._find_exported(self.files.file(document), name, depth + 1)
                 if value.kind != "unknown":
                     return value
         expression = file.facts.variables.get(-1, {}).get(name)
-        return self._evaluate(file, -1, expression, depth + 1) if expression else _UNKNOWN
+        return self._evaluate(file, -1, expression, depth + 1) if expression else UNKNOWN
 
     # -- expressions --
 
     def _evaluate(self, file: CodeFile, section: int, path: str, depth: int) -> Value:
         """Return what a path such as ``a.b().c`` stands for."""
         if depth > _DEEPEST:
-            return _UNKNOWN
+            return UNKNOWN
         head, *rest = path.split(".")
         value = self._evaluate_head(file, section, head, depth)
         for part in rest:
@@ -255,7 +255,7 @@ class Resolver:
         if outside:
             return _OUTSIDE
         if file.language in ("python", "javascript", "typescript", "tsx", "go"):
-            return _UNKNOWN
+            return UNKNOWN
         return self._only_class(file, name)
 
     def _around(self, file: CodeFile, section: int) -> Iterator[int]:
@@ -272,7 +272,7 @@ class Resolver:
             if language_family(self.files.language_of(place.document)) == family
             and self._symbol(place).kind in CONTAINERS - {"impl"}
         ]
-        return Value("class", (places[0],)) if len(places) == 1 else _UNKNOWN
+        return Value("class", (places[0],)) if len(places) == 1 else UNKNOWN
 
     def _value_of(self, file: CodeFile, symbol: CodeSymbol, depth: int) -> Value:
         """Return the value of a definition."""
@@ -296,27 +296,27 @@ class Resolver:
         if value.kind in ("unknown", "outside"):
             return value
         if value.kind != "function":
-            return _UNKNOWN
+            return UNKNOWN
         file = self.files.file(value.places[0].document)
         symbol = self._symbol(value.places[0])
         if symbol.returns in ("Self()", "this()", "typing.Self()", "t.Self()", "te.Self()"):
             return self._find_owner(file, symbol.section)
         if not symbol.returns or symbol.returns == "?":
-            return _UNKNOWN
+            return UNKNOWN
         return self._evaluate(file, symbol.parent, symbol.returns, depth + 1)
 
     def _attribute(self, value: Value, name: str, depth: int) -> Value:
         """Return an attribute of a value."""
         if depth > _DEEPEST:
-            return _UNKNOWN
+            return UNKNOWN
         if value.kind == "module":
             values = [
                 self._find_exported(self.files.file(place.document), name, depth)
                 for place in value.places
             ]
-            return next((value for value in values if value.kind != "unknown"), _UNKNOWN)
+            return next((value for value in values if value.kind != "unknown"), UNKNOWN)
         if value.kind not in ("class", "object", "parent"):
-            return _UNKNOWN
+            return UNKNOWN
         places, _ = self._find_member(value, name, depth)
         if places:
             file, symbol = self.files.file(places[0].document), self._symbol(places[0])
@@ -328,7 +328,7 @@ class Resolver:
             expression = file.facts.variables.get(place.section, {}).get(name)
             if expression:
                 return self._evaluate(file, place.section, expression, depth + 1)
-        return _UNKNOWN
+        return UNKNOWN
 
     # -- classes --
 
@@ -343,8 +343,8 @@ class Resolver:
                 value = self._name_value(file, -1, owner.rpartition(".")[2], 0)
                 if value.kind == "unknown":
                     value = self._only_class(file, owner.rpartition(".")[2])
-                return Value("object", value.places) if value.kind == "class" else _UNKNOWN
-        return _UNKNOWN
+                return Value("object", value.places) if value.kind == "class" else UNKNOWN
+        return UNKNOWN
 
     def _find_member(self, value: Value, name: str, depth: int) -> tuple[tuple[Place, ...], bool]:
         """Return the definitions of a member, and whether it could be somewhere unknown."""
@@ -439,5 +439,5 @@ class Resolver:
         return Reached(tuple(places), False) if len(places) <= _MOST_NAMED else _NOTHING
 
 
-def _as_module(documents: Sequence[int]) -> Value:
+def as_module(documents: Sequence[int]) -> Value:
     return Value("module", tuple(Place(document, -1) for document in documents))

@@ -13,6 +13,7 @@ from lookfar.serve.cli.daemon import daemon
 from lookfar.serve.cli.doc import doc, undo
 from lookfar.serve.cli.doctor.command import doctor
 from lookfar.serve.cli.documents import documents
+from lookfar.serve.cli.drift import drift
 from lookfar.serve.cli.eval import eval_
 from lookfar.serve.cli.exits import GuardedGroup
 from lookfar.serve.cli.history import history
@@ -32,7 +33,7 @@ _COMMANDS = (
     *(index, search, read, outline, related, graph, why, watch, reindex, status, history),
     snapshots,
     *(doc, undo, remember, memory, documents),
-    *(eval_, setup, doctor, verify, config, logs, copy, delete),
+    *(drift, eval_, setup, doctor, verify, config, logs, copy, delete),
     *(mcp, serve, tokens, daemon),
     completion,
     *(run, rebuild_index),  # Hidden aliases for users of ragdocs.

@@ -526,4 +526,5 @@ def name_document(hit: Hit, *, several: bool) -> str:
     named = f"  {_cut(hit.title, _LONGEST_NAME)}" if title and title not in known else ""
     state = "" if hit.state == "same" else f"  ({hit.state} on disk)"
     stale = f"  (stale: {', '.join(hit.stale[:3])} changed since)" if hit.stale else ""
-    return safe_name(f"{path}{named}{state}{stale}")
+    drift = f"  (outdated: {'; '.join(hit.drift[:3])})" if hit.drift else ""
+    return safe_name(f"{path}{named}{state}{stale}{drift}")

@@ -71,6 +71,8 @@ def hit(item: model.Hit, *, explain: bool = False) -> Json:
     shape = {key: value for key, value in plain(item).items() if key not in NOT_IN_HITS}
     if explain:
         shape["explanation"] = _contributions(item.explanation)
+    if not item.drift:
+        del shape["drift"]
     return shape
 
 
@@ -145,6 +147,11 @@ def related(result: model.Related) -> Json:
         if entry["certain"] is None:
             del entry["certain"], entry["depth"]
     return shape
+
+
+def drift(report: model.DriftReport) -> Json:
+    """The result of ``lookfar drift --json``."""
+    return dict(plain(report))
 
 
 def call_graph(result: model.CallGraph) -> Json:

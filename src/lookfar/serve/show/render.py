@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lookfar import model
@@ -132,6 +133,8 @@ def _hit(
     if hit.stale:
         named = ", ".join(_some(hit.stale, _NAMED_FAILURES))
         yield styled((f"   STALE memory: changed since it was written: {named}", "bold red"))
+    if hit.drift:
+        yield styled((f"   OUTDATED: {'; '.join(hit.drift)}", "bold red"))
     text_lines = hit.text.rstrip("\n").split("\n")
     safe_lines = [safe_text(line).expandtabs(4) for line in text_lines]
     answering = hit.focus[0].start_line - hit.span.start_line if hit.focus else None
@@ -342,6 +345,37 @@ def _related(entry: model.RelatedEntry) -> Iterator[Text]:
     yield line
     if entry.context:
         yield styled((f"      {entry.context}", "dim"))
+
+
+def drift(report: model.DriftReport) -> str:
+    """Format every place that names what is gone, by document."""
+    lines = []
+    for item in report.drifts:
+        lines.append(
+            styled(
+                (f"{item.uri}:{item.line}  ", "bold cyan"),
+                (item.name, "bold"),
+                (f"  {item.kind} {item.state}", "yellow"),
+            )
+        )
+        where = f"moved to {item.now}" if item.now else f"was in {item.was}"
+        removed, touched = (format_day(time) for time in (item.removed_at, item.touched_at))
+        lines.append(styled((f"      {item.text}", "")))
+        lines.append(
+            styled(
+                (f"      {where}; commit {item.commit[:8]} of {removed}; text of {touched}", "dim")
+            )
+        )
+    count = how_many(len(report.drifts), "place")
+    documents = how_many(report.documents, "document")
+    summary = f"{count} outdated, in {documents} with {report.claims:,} names"
+    lines.append(styled((summary, "yellow" if report.drifts else "green")))
+    return printed([*lines, *notes(report.incomplete)])
+
+
+def format_day(seconds: int) -> str:
+    """Return the date of a time, in seconds since 1970."""
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
 
 
 def call_graph(result: model.CallGraph) -> str:

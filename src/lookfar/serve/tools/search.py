@@ -354,6 +354,7 @@ def _describe_passage(
         *([f"{hit.state} on disk"] if hit.state != "same" else []),
         *([also] if also else []),
         *([f"stale: {', '.join(hit.stale[:3])} changed since"] if hit.stale else []),
+        *([f"outdated: {'; '.join(hit.drift[:3])}"] if hit.drift else []),
         *(f"contains {flag} characters" for flag in flagged),
     ]
     if explain:

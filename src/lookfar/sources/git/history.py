@@ -355,6 +355,35 @@ def read_commits(
             how = replace(how, lines=0)
 
 
+@contextmanager
+def stream_log(
+    repository: Repository, options: Sequence[str], tip: str
+) -> Iterator[Iterator[bytes]]:
+    """Yield the output of ``git log`` with these options, from a commit backwards."""
+    paths = ["--", repository.below] if repository.below else []
+    command = ["log", "--stdin", "--no-ext-diff", "--no-textconv", "--no-color", *options, *paths]
+    try:
+        with _run_git(repository, command, [_check_hash(tip)]) as pieces:
+            yield pieces
+    except _Overwhelmed as error:
+        raise _failed(repository, command, "it needs too much memory") from error
+
+
+def list_paths(repository: Repository, tip: str) -> frozenset[str]:
+    """Return the path of every file in a commit."""
+    command = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", _check_hash(tip))
+    return frozenset(_ask(repository, command).decode("utf-8", "replace").split("\0")) - {""}
+
+
+def read_blame(repository: Repository, tip: str, path: str) -> bytes:
+    """Return the commit of each line of a file, as ``git blame --porcelain`` prints it.
+
+    The result is empty if the commit does not contain the file.
+    """
+    command = ("blame", "--porcelain", _check_hash(tip), "--", path)
+    return _ask(repository, command, refusable=True)
+
+
 def _read_less(repository: Repository, commit: str, how: _Detail, screen: _Screen) -> Commit:
     """Return one commit with as much of its diff and paths as the limits allow."""
     for less in (how, replace(how, lines=0), replace(how, lines=0, paths=False)):

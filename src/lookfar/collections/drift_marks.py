@@ -1,0 +1,69 @@
+"""Remember the last drift report of a folder, so that hits with a drift can be marked.
+
+The report is kept in a small file beside the index. A mark belongs to a line of a document: when
+the line is edited, the mark is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from lookfar.errors import LookfarError
+from lookfar.model import Drift
+from lookfar.store.ground import files
+from lookfar.store.ground.records import pack_record, unpack_record
+
+DRIFT_FILE: Final = "drift.json"
+_MOST_SHOWN: Final = 5
+
+Marks = Mapping[str, list[tuple[str, str]]]
+"""By URI: the line of the document, and what to say about it."""
+
+
+class DriftMarks:
+    """The marks of one folder. May be shared by threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / DRIFT_FILE
+        self._marks: Marks = {}
+        self._read_at = 0
+        self._lock = Lock()
+
+    def save(self, drifts: Iterable[Drift]) -> None:
+        """Replace the marks by those of a new report."""
+        marks: dict[str, list[tuple[str, str]]] = {}
+        for drift in drifts:
+            note = f"{drift.name} is {drift.state} since {drift.commit[:8]}"
+            marks.setdefault(drift.uri, []).append((drift.text, note))
+        # A mark is a hint: without it, for example on a full disk, the report is still complete.
+        with suppress(LookfarError):
+            if self._path.parent.is_dir():
+                files.write_atomic(self._path, pack_record({"marks": marks}), sync=False)
+
+    def find(self, uri: str, text: str) -> tuple[str, ...]:
+        """Return what a passage of a document names that is gone."""
+        marks = self._load().get(uri, ())
+        notes = (note for line, note in marks if line and line in text)
+        return tuple(dict.fromkeys(notes))[:_MOST_SHOWN]
+
+    def _load(self) -> Marks:
+        try:
+            written = self._path.stat().st_mtime_ns
+        except OSError:
+            return {}
+        with self._lock:
+            if written != self._read_at:
+                try:
+                    record = unpack_record(self._path.read_bytes())
+                    self._marks = {
+                        str(uri): [(str(line), str(note)) for line, note in lines]
+                        for uri, lines in record["marks"].items()
+                    }
+                except (OSError, ValueError, KeyError, TypeError, AttributeError):
+                    self._marks = {}
+                self._read_at = written
+            return self._marks

@@ -1,0 +1,31 @@
+"""``lookfar drift``: documentation that names what the code no longer has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lookfar.serve.cli.exits import CHECK_FAILED, write_result
+from lookfar.serve.cli.options import examples, library_options, open_library
+from lookfar.serve.show import progress
+
+
+@examples("lookfar drift", "lookfar drift ~/src/shop --json")
+@click.command()
+@click.argument("folder", default=".")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@library_options
+def drift(folder: str, quiet: bool, as_json: bool, **options: Any) -> int:
+    """Show documentation that names what is gone.
+
+    Symbols, files, options, settings and parameters that a document names as code, that were in
+    this repository, and that were removed after the text was last changed. FOLDER is an indexed
+    folder in a git repository (default: the current one). The exit code is 9 if there are any.
+    """
+    with open_library((folder,), options) as library:
+        names = ", ".join(library.collections)
+        with progress.show_progress(names, quiet=quiet, at_once=False) as on_progress:
+            report = library.drift(on_progress=on_progress)
+    write_result(as_json, "drift", report)
+    return CHECK_FAILED if report.drifts else 0
