@@ -51,7 +51,9 @@ KINDS = {
     " namespace",
 }
 """The kinds of Universal Ctags that are definitions, by language."""
-NAME = re.compile(r"(?!AnonymousFunction|anonymous|__anon)[A-Za-z_$][\w$]{2,}[?!=]?")
+NAME = re.compile(r"(?!Anonymous(?:Function|Class)|anonymous|__anon)[A-Za-z_$][\w$]{2,}[?!=]?")
+IMPORT = re.compile(r"\brequire\(|\bimport\(")
+MODIFIER = re.compile(r"\b(?:private|internal|public|protected|const|override|lateinit|open)\b")
 
 
 class Tag(NamedTuple):
@@ -64,6 +66,8 @@ class Tag(NamedTuple):
     """Its last line, or 0 where Ctags does not say."""
     language: str
     kind: str
+    scope: str
+    """The kind of the definition around it, or empty."""
 
 
 class Answer(NamedTuple):
@@ -78,22 +82,34 @@ class Answer(NamedTuple):
 
 def read_tags(folder: Path) -> Iterator[Tag]:
     """Yield all tags of a folder."""
-    command = ["ctags", "--output-format=json", "--fields=+nKle", "--extras=-qF", "-R", "-f", "-"]
-    command += ["--sort=no", "."]
+    command = ["ctags", "--output-format=json", "--fields=+nKles", "--extras=-q", "-R", "-f", "-"]
+    command += ["--sort=no", "--map-TypeScript=+.tsx", "--map-JavaScript=+.mjs", "."]
     ran = subprocess.run(command, cwd=folder, capture_output=True, check=True)
     for line in ran.stdout.decode("utf-8", "replace").splitlines():
         row = json.loads(line)
         if row.get("_type") == "tag" and "language" in row:
             path = row["path"].removeprefix("./")
-            end = row.get("end", 0)
-            yield Tag(row["name"], path, row["line"], end, row["language"], row["kind"])
+            end, scope = row.get("end", 0), row.get("scopeKind", "")
+            yield Tag(row["name"], path, row["line"], end, row["language"], row["kind"], scope)
+
+
+def is_local(tag: Tag, line: str) -> bool:
+    """Return whether a variable is local to a function, or an import."""
+    is_object = tag.language == "JavaScript" and tag.kind == "class" and "class" not in line
+    if tag.kind not in ("constant", "variable", "var", "const") and not is_object:
+        return False
+    if tag.language in ("JavaScript", "TypeScript"):
+        return line[:1].isspace() or IMPORT.search(line) is not None
+    if tag.language == "Kotlin":  # Ctags has no scopes; only members have modifiers.
+        return line[:1].isspace() and MODIFIER.search(line) is None
+    return tag.scope in ("function", "method", "func")
 
 
 def choose_unique(folder: Path, indexed: frozenset[str]) -> list[Tag]:
     """Return the definitions whose names Ctags finds exactly once, by name."""
-    tags: dict[str, list[Tag]] = defaultdict(list)
+    tags: dict[str, dict[tuple[str, int], Tag]] = defaultdict(dict)
     for tag in read_tags(folder):
-        tags[tag.name].append(tag)
+        tags[tag.name].setdefault((tag.path, tag.line), tag)
     lines: dict[str, list[str]] = {}
     for path in indexed:
         file = folder / path
@@ -101,12 +117,17 @@ def choose_unique(folder: Path, indexed: frozenset[str]) -> list[Tag]:
     written = Counter(line.strip() for all_lines in lines.values() for line in all_lines)
     return [
         tag
-        for name, (tag, *others) in sorted(tags.items())
+        for name, (tag, *others) in sorted(
+            (name, [*places.values()]) for name, places in tags.items()
+        )
         if not others
         and NAME.fullmatch(name)
         and tag.kind in KINDS.get(tag.language, "").split()
         and tag.path in indexed
         and written[lines[tag.path][tag.line - 1].strip()] == 1
+        and not is_local(tag, lines[tag.path][tag.line - 1])
+        # Ctags cuts the last character of some names.
+        and f"{name}?" not in lines[tag.path][tag.line - 1]
     ]
 
 
@@ -122,18 +143,25 @@ def ask(library: Library, tag: Tag) -> Answer:
     place = f"{reading.uri}:{span.start_line}-{span.end_line}"
     if reading.uri != tag.path or not span.start_line <= tag.line <= span.end_line:
         return Answer(tag, f"other place: {place}", 0)
-    if not reading.heading_path or not reading.heading_path[-1].endswith(tag.name):
+    name = tag.name.removesuffix("=")  # In Ruby, an attribute defines a getter and a setter.
+    if not reading.heading_path or not reading.heading_path[-1].endswith((name, tag.name)):
         return Answer(tag, f"other name: {reading.heading_path}", 0)
     for section in library.outline(tag.path).sections:
         inside = span.start_line <= section.span.start_line and section.span.end < span.end
-        if inside and section.span.start_line <= tag.line <= section.span.end_line:
+        # ``attr_reader :first, :second`` defines both names on one line.
+        shares_line = section.span.end_line == span.start_line == tag.line
+        if (
+            inside
+            and not shares_line
+            and section.span.start_line <= tag.line <= section.span.end_line
+        ):
             return Answer(tag, f"too large: {place} around {section.path}", 0)
     return Answer(tag, "", span.end_line)
 
 
 def show(rows: dict[str, list[Answer]]) -> None:
     """Print a row for each group, and one for all."""
-    print(f"{'':16}{'unique':>8}{'asked':>8}{'right':>8}{'ends':>8}{'agree':>8}")
+    print(f"{'':16}{'asked':>8}{'right':>8}{'ends':>8}{'agree':>8}")
     rows["all"] = [answer for answers in list(rows.values()) for answer in answers]
     for name, answers in rows.items():
         right = [answer for answer in answers if not answer.problem]

@@ -347,7 +347,8 @@ FULL: dict[str, tuple[str, str]] = {
 
 STRUCTURAL: dict[str, tuple[str, str, set[str]]] = {
     "kotlin": ("a.kt", ("/** Says hi. */\nfun hello(name: String): Int {\n  return 1\n}\n\n"
-               "class Shelf(val size: Int) {\n  fun put() = 2\n}\n"), {"hello", "Shelf", "put"}),
+               "class Shelf(val size: Int) {\n  fun put() = 2\n}\n"),
+               {"hello", "Shelf", "size", "put"}),
     "swift": ("a.swift", ("/// Says hi.\npublic func hello(to name: String) -> Int { 1 }\n\n"
               "struct Shelf {\n  func put() {}\n}\nextension Shelf {\n  func drop() {}\n}\n"),
               {"hello", "Shelf", "put", "drop"}),

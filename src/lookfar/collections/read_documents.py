@@ -42,6 +42,7 @@ from lookfar.model import (
 from lookfar.ports import Place, Snapshot
 from lookfar.retrieve.locate.places import list_places, stored_places
 from lookfar.retrieve.locate.symbols import (
+    describe_place,
     find_definitions,
     find_only_definition,
     is_symbol_name,
@@ -114,6 +115,7 @@ def read(collection: Collection, target: str | Target, *, name: str = "") -> Rea
         extracted=extractor_for(document.uri) is not None and document.lane == "docs",
         places=list_places(document.places, span.start, span.end),
         warnings=document.warnings,
+        also=wanted.also,
     )
 
 
@@ -428,7 +430,9 @@ def _resolve_target(snapshot: Snapshot, target: str | Target) -> Target:
         return wanted
     definition = find_only_definition(snapshot, target)
     if definition is not None:
-        return Target(definition.uri, " > ".join(definition.section.path))
+        main, others = definition
+        also = tuple(describe_place(other) for other in others)
+        return Target(main.uri, " > ".join(main.section.path), also=also)
     return resolve_note(snapshot, target) or wanted
 
 

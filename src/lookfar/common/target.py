@@ -17,3 +17,5 @@ class Target:
     """Offsets of the cited text."""
     sha256: str = ""
     """SHA-256 of the cited text, or its first digits."""
+    also: tuple[str, ...] = ()
+    """The other parts of a definition in several parts, described by URI, lines and name."""

@@ -94,4 +94,4 @@ class FileSummary:
     size: int
     """Size of the normalised text in bytes."""
     full_support: bool
-    """Whether imports, exports and metrics are supported for its language."""
+    """Whether imports, exports and metrics are supported, and the grammar parsed all of it."""

@@ -27,6 +27,8 @@ class Reading:
     """Where an extracted text is in its file, such as ``page=3`` or ``Budget!A1:F20``."""
     warnings: tuple[str, ...] = ()
     """What may be wrong with the text: a guessed encoding, or parts that were not extracted."""
+    also: tuple[str, ...] = ()
+    """Other parts of the definition: overloads, branches of a condition, parts of its class."""
 
 
 @dataclass(frozen=True, slots=True)

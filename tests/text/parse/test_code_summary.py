@@ -75,8 +75,8 @@ WANTED: dict[str, Wanted] = {
         5, 1, 3,
     ),
     "c": Wanted(
-        {"shelf_put": (2, 5, 2), "hidden": (0, 1, 0)},
-        {"shelf_t": ("struct", ()), "colour": ("enum", ())},
+        {"TWICE": (1, 1, 0), "shelf_put": (2, 5, 2), "hidden": (0, 1, 0)},
+        {"shelf_t": ("struct", ()), "shelf": ("struct", ()), "colour": ("enum", ())},
         [("stdio.h", ()), ("shelf.h", ())],
         {("LIMIT", "constant"), ("TWICE", "macro"), ("shelf_t", "struct"), ("colour", "enum"),
          ("shelf_put", "function")},

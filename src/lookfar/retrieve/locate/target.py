@@ -19,7 +19,7 @@ from lookfar.model import Document, Section, Span, State
 from lookfar.ports import Snapshot
 from lookfar.retrieve.locate.places import find_place
 from lookfar.retrieve.locate.sections import find_moved, find_path
-from lookfar.retrieve.locate.symbols import match_sections
+from lookfar.retrieve.locate.symbols import choose_in_document, match_names
 from lookfar.store.catalogue.heading_paths import format_path, match_headings
 from lookfar.store.catalogue.link_names import link_name
 
@@ -73,7 +73,13 @@ def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
         if place is not None:
             return find_path(document.sections, place[0]), lines.span(*place)
         section = _find_section(document, target)
-        return section.path, section.span
+        span = section.span
+        if document.lane == "code":
+            # Several definitions can share a line; a reader needs all of it.
+            last = max(span.end - 1, span.start)
+            start, end = lines.start_of(lines.line_of(span.start)), document.text.find("\n", last)
+            span = lines.span(start, end + 1 if end >= 0 else len(document.text))
+        return section.path, span
     if target.lines:
         first, last = target.lines
         if first > len(lines):
@@ -129,7 +135,7 @@ def check_citation(
 
 def _find_section(document: Document, target: Target) -> Section:
     named = [section for section in document.sections if section.path]
-    sections = _find_definitions(named, target.heading) if document.lane == "code" else []
+    sections = _find_definitions(document, named, target.heading)
     sections = sections or match_headings(named, target.heading)
     if len(sections) == 1:
         return sections[0]
@@ -154,11 +160,15 @@ def _find_section(document: Document, target: Target) -> Section:
     )
 
 
-def _find_definitions(named: Sequence[Section], name: str) -> list[Section]:
-    """Return the definitions of a name, or only the one whose whole path is the name."""
-    sections = match_sections(named, name)
+def _find_definitions(document: Document, named: Sequence[Section], name: str) -> list[Section]:
+    """Return the definitions that a name can mean, or only the one whose whole path it is."""
+    if document.lane != "code":
+        return []
+    sections = match_names(named, name)
     whole = [section for section in sections if len(section.path) == len(_SEPARATOR.split(name))]
-    return whole if len(whole) == 1 else sections
+    if len(whole) == 1:
+        return whole
+    return choose_in_document(document, sections, name) if len(sections) > 1 else sections
 
 
 _LINK = re.compile(r"\s*!?\[\[([^\[\]|]+)(?:\|[^\[\]]*)?\]\]\s*")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from lookfar.retrieve.question.file_names import extract_path
+from lookfar.retrieve.locate.file_names import extract_path
 from lookfar.retrieve.ranking import QuestionKind
 from lookfar.store.keywords.analyser import names_in, terms_of
 from lookfar.text.parse.formats import parser_for

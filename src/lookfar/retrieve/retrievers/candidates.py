@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from lookfar.config import SearchSettings
 from lookfar.model import Filters
 from lookfar.ports import Place, Snapshot, Statistics
+from lookfar.retrieve.locate.file_names import extract_path
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.field_weights import chunk_weights, page_weights
-from lookfar.retrieve.question.file_names import extract_path
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking
 from lookfar.retrieve.retrievers.definitions import find_named_places
 

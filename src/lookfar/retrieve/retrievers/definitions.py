@@ -12,7 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from lookfar.model import Filters, Section, SymbolKind
 from lookfar.ports import Place, Snapshot
-from lookfar.retrieve.question.file_names import is_aside
+from lookfar.retrieve.locate.file_names import is_aside
 from lookfar.retrieve.question.names import (
     BETWEEN_NAMES,
     Name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from lookfar.retrieve.question.file_names import extract_path, matches_path_end
+from lookfar.retrieve.locate.file_names import extract_path, matches_path_end
 from lookfar.retrieve.ranking import Ranking, Stage, within_reach
 from lookfar.store.keywords.analyser import terms_of
 

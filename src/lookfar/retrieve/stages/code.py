@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from lookfar.ports import Definition, Place
-from lookfar.retrieve.question.file_names import is_marginal, is_test
+from lookfar.retrieve.locate.file_names import is_marginal, is_test
 from lookfar.retrieve.question.names import BETWEEN_NAMES
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
 from lookfar.store.keywords.analyser import names_in, terms_of

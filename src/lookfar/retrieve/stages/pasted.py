@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from lookfar.retrieve.question.file_names import is_test
+from lookfar.retrieve.locate.file_names import is_test
 from lookfar.retrieve.ranking import Candidate, Ranking
 
 _OF_DOCUMENT: Final = 0.8

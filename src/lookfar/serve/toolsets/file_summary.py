@@ -1,6 +1,7 @@
 """Render a file's summary in the shape that Search MCP's clients know.
 
-If the lists or docstrings are cut to fit its token budget, ``truncated`` says so.
+If the lists or docstrings are cut to fit its token budget, ``truncated`` says so, and
+``nextCursor`` is where the lists continue.
 """
 
 from __future__ import annotations
@@ -11,22 +12,27 @@ from lookfar.model import ClassSummary, FileSummary, FunctionSummary
 from lookfar.serve.tools.tool import Json
 from lookfar.serve.toolsets.single import fit_to_budget
 
-_MOST_TOKENS: Final = 8_000
+_MOST_TOKENS: Final = 4_000
 """A summary is read instead of its file, so it must stay much shorter than a large file."""
+_MOST_METHODS: Final = 100
+"""Methods of one class; all of them are among the functions."""
 
 
 def render_summary(
-    summary: FileSummary, took_ms: float, *, complexity: bool, docstrings: bool
+    summary: FileSummary, took_ms: float, *, complexity: bool, docstrings: bool, cursor: int = 0
 ) -> Json:
-    """Render a summary, optionally with complexity measures and docstrings."""
-    lists = (summary.functions, summary.classes, summary.imports, summary.exports)
+    """Render a summary from a cursor on, optionally with complexity measures and docstrings."""
+    functions, classes = summary.functions[cursor:], summary.classes[cursor:]
+    imports, exports = summary.imports[cursor:], summary.exports[cursor:]
+    lists = (functions, classes, imports, exports)
     rows = max(map(len, lists))
-    texts = [function.docstring for function in summary.functions]
-    texts += [cls.docstring for cls in summary.classes]
+    texts = [function.docstring for function in functions]
+    texts += [cls.docstring for cls in classes]
     longest = max(map(len, texts), default=0)
 
     def render(limit: int, chars: int) -> Json:
-        cut = any(len(items) > limit for items in lists) or (docstrings and chars < longest)
+        more = any(len(items) > limit for items in lists)
+        cut = more or (docstrings and chars < longest)
         shape: Json = {
             "path": summary.uri,
             "language": summary.language,
@@ -38,16 +44,14 @@ def render_summary(
             },
             "functions": [
                 _render_function(function, complexity, docstrings, chars)
-                for function in summary.functions[:limit]
+                for function in functions[:limit]
             ],
-            "classes": [_render_class(cls, docstrings, chars) for cls in summary.classes[:limit]],
+            "classes": [_render_class(cls, docstrings, chars) for cls in classes[:limit]],
             "imports": [
                 {"source": entry.source, "specifiers": list(entry.specifiers)}
-                for entry in summary.imports[:limit]
+                for entry in imports[:limit]
             ],
-            "exports": [
-                {"name": export.name, "type": export.kind} for export in summary.exports[:limit]
-            ],
+            "exports": [{"name": export.name, "type": export.kind} for export in exports[:limit]],
         }
         if complexity:
             shape["complexity"] = {
@@ -62,6 +66,8 @@ def render_summary(
             "extractionTimeMs": round(took_ms, 1),
             "fullSupport": summary.full_support,
         }
+        if more:
+            shape["nextCursor"] = cursor + max(limit, 1)
         return {**shape, "truncated": True} if cut else shape
 
     return fit_to_budget(rows, longest, render, _MOST_TOKENS)
@@ -99,4 +105,7 @@ def _render_class(cls: ClassSummary, docstrings: bool, chars: int) -> Json:
     }
     if docstrings:
         shape["docstring"] = cls.docstring[:chars]
-    return {**shape, "isExported": cls.is_exported, "methods": list(cls.methods)}
+    methods = list(cls.methods[:_MOST_METHODS])
+    if len(cls.methods) > _MOST_METHODS:
+        shape["moreMethods"] = len(cls.methods) - _MOST_METHODS
+    return {**shape, "isExported": cls.is_exported, "methods": methods}

@@ -257,6 +257,7 @@ class SummaryInput(Input):
     docstrings: Annotated[
         bool, Field(alias="includeDocstrings", description="With documentation")
     ] = True
+    cursor: Annotated[int, Field(ge=0, description="nextCursor of the page before"), WHOLE] = 0
 
 
 def summarise_file(session: Session, given: SummaryInput, _: Call) -> Result:
@@ -275,7 +276,13 @@ def summarise_file(session: Session, given: SummaryInput, _: Call) -> Result:
     started = time.perf_counter()
     summary = summarise(uri, text)
     took = (time.perf_counter() - started) * 1000
-    shape = render_summary(summary, took, complexity=given.complexity, docstrings=given.docstrings)
+    shape = render_summary(
+        summary,
+        took,
+        complexity=given.complexity,
+        docstrings=given.docstrings,
+        cursor=given.cursor,
+    )
     return Result(shape, "", verbatim=True)
 
 

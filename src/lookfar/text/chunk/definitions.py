@@ -23,7 +23,7 @@ from lookfar.model import Chunk, Document, Section, Symbol
 from lookfar.text.chunk.identity import chunk_id
 from lookfar.text.chunk.parts import Sizes
 
-VERSION = 3
+VERSION = 4
 """Increase it whenever the same text and sizes give other chunks or embedded texts."""
 
 MERGE_BELOW = 0.5

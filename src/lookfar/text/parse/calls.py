@@ -143,6 +143,7 @@ class _Reader:
         self._document = document
         self._rules = rules
         self._char = ByteOffsets(document.text).char
+        self._line_of = Lines(document.text).line_of
         self._sections = document.sections
         self._section_starts = [section.span.start for section in document.sections]
         self._kinds = {symbol.section: symbol.kind for symbol in document.symbols}
@@ -352,8 +353,8 @@ class _Reader:
             if called is None:
                 continue
             path = simplify(node_text(before), rules) if before is not None else ""
-            row = called.start_point[0]
-            yield from self._place(called.start_byte, row, node_text(called), path)
+            line = self._line_of(self._char(called.start_byte))
+            yield from self._place(called.start_byte, line, node_text(called), path)
         for node in nodes.get("decorator", ()):
             yield from self._read_callee(node, node_text(node))
 
@@ -369,10 +370,10 @@ class _Reader:
             receiver, name = path, "constructor"
         if path != UNKNOWN and not name.endswith("()"):
             # The name is at the end of a chain that may begin lines above.
-            line = node.start_point[0] + written.count("\n")
+            line = self._line_of(self._char(node.start_byte)) + written.count("\n")
             yield from self._place(node.start_byte, line, name, receiver)
 
-    def _place(self, byte: int, row: int, name: str, receiver: str) -> Iterable[CallSite]:
+    def _place(self, byte: int, line: int, name: str, receiver: str) -> Iterable[CallSite]:
         name = name.strip("$@")
         if not _NAME.fullmatch(name):
             return
@@ -390,7 +391,7 @@ class _Reader:
                 receiver, _, name = path.rpartition(".")
             resolved = receiver
         section = self._section_at(self._char(byte))
-        yield CallSite(section, row + 1, name, resolved)
+        yield CallSite(section, line, name, resolved)
 
     def _look_up(self, name: str, scope: int) -> str | None:
         """Return the expression of a local name; None if no function around binds it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lookfar.common.lines import Lines
@@ -49,6 +49,8 @@ class _Place:
     level: int = 0
     start: int = 0
     end: int = 0
+    local: bool = False
+    """Whether it is inside a function, where constants are not definitions."""
 
 
 class Definitions:
@@ -65,8 +67,8 @@ class Definitions:
         self._lead = _Lead()
         self._floor = 0
         """Where the last definition ended, in bytes."""
-        self._row = -1
-        """The line on which the last node that is not a comment ended."""
+        self._ended = -1
+        """Where the last node that is not a comment ended, in bytes."""
         self._last: tuple[str, int, int] = ("", -2, -1)
         """Name, parent and position of the last section, for clauses that join it."""
         self._definitions: list[tuple[int, int, int, _Place, str, Symbol]] = []
@@ -111,17 +113,19 @@ class Definitions:
                 self._note(node, comment=False)
                 continue
             if kind in definitions or kind in finders or kind in wrappers:
-                definition = self._find(node)
-                if definition is not None and self._admits(definition, place):
-                    self._define(node, definition, place, depth)
+                defined = self._find(node)
+                if defined is not None and self._define_all(node, defined, place, depth):
                     self._after(node)
                     continue
             if kind in groups and depth < _DEEPEST_WALK:
-                self._walk(node, place, depth + 1)
+                within = place
+                if kind in rules.closures and not place.local and not _is_called(node):
+                    within = replace(place, local=True)
+                self._walk(node, within, depth + 1)
             self._after(node)
 
     def _after(self, node: Node) -> None:
-        self._row = node.end_point[0]
+        self._ended = node.end_byte
         if self._lead.start >= 0:
             self._lead = _Lead()
 
@@ -136,7 +140,9 @@ class Definitions:
         lead = self._lead
         if lead.start >= 0 and self._apart(lead.end, start):
             lead = self._lead = _Lead()
-        if comment and lead.start < 0 and node.start_point[0] == self._row:
+        # A directive ends where the next line starts.
+        same_line = self._ended >= 0 and self._data.find(b"\n", self._ended - 1, start) < 0
+        if comment and lead.start < 0 and same_line:
             return  # It is about the code before it on the same line.
         if lead.start < 0:
             lead.start = start
@@ -147,12 +153,15 @@ class Definitions:
         """Whether there is a blank line between two offsets."""
         return self._data.count(b"\n", end, start) > 1
 
-    def _find(self, node: Node) -> Definition | None:
+    def _find(self, node: Node) -> Definition | list[Definition] | None:
         rules = self._rules
         for _ in range(6):
             field_name = rules.wrappers.get(node.type)
             if field_name is None:
                 break
+            whole = rules.finders[node.type](node) if node.type in rules.finders else None
+            if whole is not None:
+                return whole
             inner = node.child_by_field_name(field_name) if field_name else None
             if inner is None:
                 inner = node.child_by_field_name("declaration") or node.child_by_field_name("value")
@@ -184,26 +193,48 @@ class Definitions:
     def _admits(self, definition: Definition, place: _Place) -> bool:
         if not definition.name or place.level >= _DEEPEST:
             return False
-        if definition.kind == "constant":
-            return place.kind in (None, "module")
-        return True
+        rules, kind, node_type = self._rules, definition.kind, definition.node.type
+        if node_type in rules.everywhere:
+            return True
+        if place.local:
+            local = rules.local_kinds
+            return kind in local if local is not None else kind != "constant"
+        if kind != "constant" or place.kind in (None, "module"):
+            return True
+        return place.kind in CONTAINERS and node_type in rules.members
 
-    def _define(self, outer: Node, definition: Definition, place: _Place, depth: int) -> None:
-        data, lead = self._data, self._lead
+    def _define_all(
+        self, outer: Node, defined: Definition | list[Definition], place: _Place, depth: int
+    ) -> bool:
+        """Record what a node defines; return whether it was anything."""
+        if isinstance(defined, Definition):
+            if not self._admits(defined, place):
+                inside = defined.inside
+                if defined.kind != "constant" or inside is None or not self._is_open(defined):
+                    return False
+                self._walk(inside, place, depth + 1)
+                return True
+            self._define(outer, defined, place, depth, outer.start_byte, outer.end_byte)
+            return True
+        admitted = [definition for definition in defined if self._admits(definition, place)]
         start = outer.start_byte
-        comments: list[Node] = []
-        attributes: list[Node] = []
-        if lead.start >= 0 and not self._apart(lead.end, start):
-            start, comments, attributes = lead.start, lead.comments, lead.attributes
-        self._lead = _Lead()
-        line = data.rfind(b"\n", 0, start) + 1
-        if not data[line:start].strip():
-            start = line
+        for number, definition in enumerate(admitted, 1):
+            part = definition.part or definition.node
+            end = outer.end_byte if number == len(admitted) else part.end_byte
+            self._define(outer, definition, place, depth, start, end)
+            start = end
+        return bool(admitted)
+
+    def _define(
+        self, outer: Node, definition: Definition, place: _Place, depth: int, start: int, end: int
+    ) -> None:
+        data = self._data
+        start, comments, attributes = self._take_lead(start)
         start = max(start, self._floor, place.start)
         # A directive ends with its line; the text after it is not a comment on it.
-        ended = data[outer.end_byte - 1 : outer.end_byte] == b"\n"
-        trailing = None if ended else _TRAILING.match(data, outer.end_byte)
-        end = min(trailing.end() if trailing else outer.end_byte, place.end)
+        ended = data[end - 1 : end] == b"\n"
+        trailing = None if ended else _TRAILING.match(data, end)
+        end = min(trailing.end() if trailing else end, place.end)
         head = (
             definition.body.start_byte if definition.body is not None else definition.node.end_byte
         )
@@ -216,25 +247,43 @@ class Definitions:
             outer, definition, place.kind, place.name, comments, attributes
         )
         number = len(self._definitions)
-        body = data.find(b"\n", head, end) + 1 or end
+        body = data.find(b"\n", min(head, end), end) + 1 or end
         self._definitions.append((start, end, body, place, title, symbol))
         self._last = (definition.name, place.section, number)
         if definition.inside is not None and self._is_open(definition):
+            is_function = symbol.kind in ("function", "method")
             here = _Place(
                 number, symbol.kind, definition.name, (*place.path, title), place.level + 1,
-                max(start, min(head, end)), end,
+                max(start, min(definition.inside.start_byte, end)), end,
+                is_function or (place.local and symbol.kind not in CONTAINERS),
             )  # fmt: skip
             # The first member may be on the same line as the signature.
-            self._floor, self._row = here.start, definition.inside.start_point[0]
+            self._floor, self._ended = here.start, definition.inside.start_byte + 1
             self._walk(definition.inside, here, depth + 1)
         self._floor = end
 
+    def _take_lead(self, start: int) -> tuple[int, list[Node], list[Node]]:
+        """Return where a definition starts with its comments and attributes, and those nodes."""
+        lead = self._lead
+        comments: list[Node] = []
+        attributes: list[Node] = []
+        if lead.start >= 0 and not self._apart(lead.end, start):
+            start, comments, attributes = lead.start, lead.comments, lead.attributes
+        self._lead = _Lead()
+        line = self._data.rfind(b"\n", 0, start) + 1
+        if not self._data[line:start].strip():
+            start = line
+        return start, comments, attributes
+
     def _is_open(self, definition: Definition) -> bool:
-        """Whether to search inside: in types, and in long functions."""
+        """Whether to search inside: in types, and in functions that may contain definitions."""
         if definition.kind in CONTAINERS:
             return True
-        node = definition.node
-        return node.end_point[0] - node.start_point[0] >= _LONG_FUNCTION
+        node, nested = definition.node, self._rules.nested
+        inside = definition.inside
+        if nested is not None and inside is not None:
+            return nested.search(self._data, inside.start_byte, inside.end_byte) is not None
+        return self._data.count(b"\n", node.start_byte, node.end_byte) >= _LONG_FUNCTION
 
     def _join_clause(self, definition: Definition, place: _Place, end: int) -> bool:
         """Extend the last definition if this one is another clause of it; return whether it was."""
@@ -247,3 +296,12 @@ class Definitions:
         self._definitions[number] = (start, end, body, before, title, symbol)
         self._floor = end
         return True
+
+
+def _is_called(node: Node) -> bool:
+    """Whether a function without a name is called on the spot, as a wrapper around a module."""
+    parent = node.parent
+    if parent is None or parent.type != "parenthesized_expression":
+        return False
+    call = parent.parent
+    return call is not None and call.type == "call_expression"

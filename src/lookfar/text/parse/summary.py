@@ -14,18 +14,22 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar import model
+from lookfar.common.lines import Lines
 from lookfar.text.normalise import ByteOffsets
 from lookfar.text.parse.comments import compile_query, find_comments
 from lookfar.text.parse.grammars.rules import node_text, one_line
 from lookfar.text.parse.languages import find_language
 from lookfar.text.parse.source_code import parse
-from lookfar.text.parse.syntax_tree import parse_tree
+from lookfar.text.parse.syntax_tree import gives_up, parse_tree
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree
 
 _CLASSES = frozenset(("class", "interface", "struct", "trait", "enum"))
 _FUNCTIONS = frozenset(("function", "method"))
+_LISTED = frozenset(("function", "method", "macro"))
+_LONGEST_ERROR = 200
+"""A grammar gave up on a file if it could not parse so many bytes at once."""
 _STRING = re.compile(r"[\"'`]([^\"'`]*)[\"'`]")
 _NAME = re.compile(r"[\w$]+")
 
@@ -107,15 +111,18 @@ def summarise(uri: str, text: str) -> model.FileSummary:
     remarks = find_comments(document, tree)
     lines = _line_counts(text, remarks)
     metrics = _METRICS.get(document.language)
-    full = bool(tree) and metrics is not None
+    full = tree is not None and metrics is not None and not gives_up(tree, _LONGEST_ERROR)
     measured = _Measured(document)
     imports: tuple[model.ImportSummary, ...] = ()
     exports: list[model.ExportSummary] = _marked_exports(document)
     if language is not None and tree is not None and metrics is not None:
         nodes = _capture_nodes(language.grammar, metrics, tree)
+        char, line_of = ByteOffsets(text).char, Lines(text).line_of
         measured.read(nodes)
         imports = tuple(
-            entry for node in nodes["import"] for entry in _imports(document.language, node)
+            entry
+            for node in nodes["import"]
+            for entry in _imports(document.language, node, line_of(char(node.start_byte)))
         )
         exports = _with_clauses(document, exports, nodes["export"])
     functions = tuple(measured.functions())
@@ -140,7 +147,8 @@ def _capture_nodes(grammar: str, metrics: _Metrics, tree: Tree) -> dict[str, lis
         (
             *(f"({kind}) @nest" for kind in metrics.nests),
             *(f"({kind}) @decide" for kind in metrics.decides),
-            *(f'"{token}" @decide' for token in metrics.tokens),
+            # Elsewhere ``&&`` is a reference and ``||`` the parameters of a closure.
+            *(f'(binary_expression "{token}" @decide)' for token in metrics.tokens),
             *(f"({kind}) @import" for kind in metrics.imports),
             *(f"({kind}) @export" for kind in metrics.exports),
         )
@@ -160,7 +168,7 @@ class _Measured:
 
     def __init__(self, document: model.Document) -> None:
         self._document = document
-        self._functions = [symbol for symbol in document.symbols if symbol.kind in _FUNCTIONS]
+        self._functions = [symbol for symbol in document.symbols if symbol.kind in _LISTED]
         spans = [document.sections[symbol.section].span for symbol in self._functions]
         self._starts = [span.start for span in spans]
         self._ends = [span.end for span in spans]
@@ -367,8 +375,8 @@ _EXPORT_DEFAULT = re.compile(
 # --- imports -------------------------------------------------------------------------------------
 
 
-def _imports(language: str, node: Node) -> list[model.ImportSummary]:
-    text, line = node_text(node), node.start_point[0] + 1
+def _imports(language: str, node: Node, line: int) -> list[model.ImportSummary]:
+    text = node_text(node)
     reader = _READERS[language]
     return [model.ImportSummary(source, tuple(names), line) for source, names in reader(text)]
 
@@ -428,12 +436,40 @@ def _java_imports(text: str) -> _Imports:
 
 def _rust_imports(text: str) -> _Imports:
     written = one_line(text, 4_000).partition("use ")[2].rstrip(";").strip()
+    return _rust_paths(written, "")
+
+
+def _rust_paths(written: str, outer: str, depth: int = 0) -> _Imports:
+    """Return the imports of a path, which may end in a list of further paths in braces."""
     prefix, brace, listed = written.partition("{")
-    if brace:
-        names = [part.strip() for part in listed.rstrip("} ").split(",")]
-        return [(prefix.removesuffix("::"), [name for name in names if name])]
-    source, _, name = written.rpartition("::")
-    return [(source or name, [name] if source else [])]
+    if not brace or depth == _DEEPEST_USE:
+        source, _, name = written.rpartition("::")
+        source = "::".join(filter(None, (outer, source)))
+        return [(source or name, [name] if source else [])]
+    outer = "::".join(filter(None, (outer, prefix.strip().removesuffix("::"))))
+    imports: _Imports = []
+    names: list[str] = []
+    for part in _split_outside_braces(listed[: listed.rfind("}")]):
+        if "::" in part or "{" in part:
+            imports += _rust_paths(part, outer, depth + 1)
+        else:
+            names.append(part)
+    return [(outer, names), *imports] if names else imports
+
+
+def _split_outside_braces(text: str) -> list[str]:
+    """Split a list at the commas that are not in braces."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character == "{") - (character == "}")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+_DEEPEST_USE = 16
 
 
 def _c_imports(text: str) -> _Imports:

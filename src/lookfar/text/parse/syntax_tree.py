@@ -6,7 +6,7 @@ Text that a grammar should not parse has no tree: huge, minified, deeply nested 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from zlib import compress
 
@@ -16,7 +16,7 @@ from lookfar.text.parse.languages import Language
 if TYPE_CHECKING:
     from tree_sitter import Parser, Tree
 
-_LARGEST = 512_000
+_LARGEST = 600_000
 _LONGEST_AVERAGE_LINE = 300
 _DEEPEST_BRACKETS = 200
 _TRIED_FROM = 3_072
@@ -35,6 +35,58 @@ _EXPORT_MACRO = re.compile(
     rb"\b(class|struct|union)([ \t]+[A-Z][A-Z0-9_]{2,}(?:\([^()\n]*\))?)"
     rb"(?=[ \t]+\w+(?:::\w+)*\s*(?:final\b|[:{]))"
 )
+_MACRO = rb"[A-Z][A-Z0-9_]{2,}(?:\([^()\n]*\))?"
+_NAME = rb"(?:~?[A-Za-z_]\w*(?:::~?\w+)*|operator[ \t]*(?:\(\)|[^\s\w(]{1,3}))"
+_NESTED_CALL = rb"\((?:[^()\\]|\((?:[^()\\]|\([^()\\]*\))*\))*\)"
+"""Arguments of a macro; without a backslash, which continues the line of a definition."""
+_MACROS = (
+    # A condition: only what it encloses matters.
+    (re.compile(rb"^([ \t]*#[ \t]*(?:el)?if)\b(?:[^\n\\]|\\\r?\n|\\)*", re.MULTILINE), b" 1"),
+    # On a line of its own: ``FMT_EXPORT``, ``Q_OBJECT``, ``BEGIN_NAMESPACE(x)``.
+    (
+        re.compile(
+            rb"(?<!\\\n)(?<!\\\r\n)^()[ \t]*[A-Z][A-Z0-9_]{2,}(?:"
+            + _NESTED_CALL
+            + rb")?[ \t]*(?=\r?$)(?!\r?\n[ \t]*[<.?:+*/&|=,)-])",
+            re.MULTILINE,
+        ),
+        b"",
+    ),
+    # Before a type and a name: ``API_EXPORT int open(``.
+    (
+        re.compile(
+            rb"(?<![\w#])()" + _MACRO + rb"(?=\s+(?:[a-z_~][\w:]*|[A-Z]\w*[a-z]\w*)"
+            rb"[\w:<>,*&~ \t]*?[ \t*&]" + _NAME + rb"[ \t]*\()"
+        ),
+        b"",
+    ),
+    # Before a keyword: ``EXPORT template <typename T>``.
+    (
+        re.compile(rb"(?<![\w#])()" + _MACRO + rb"(?=\s+(?:template|class|struct|union|enum)\b)"),
+        b"",
+    ),
+    # Before a constructor: ``CONSTEXPR Shelf(int size) : size_(size) {}``.
+    (
+        re.compile(
+            rb"(?<![\w#])()"
+            + _MACRO
+            + rb"(?=\s+\w+\([^;{}]{0,300}\)\s*(?:noexcept\s*)?:\s*\w+[({])"
+        ),
+        b"",
+    ),
+    # In a condition: ``if CONSTEXPR (size > 1)``.
+    (re.compile(rb"(\bif)[ \t]+[A-Z][A-Z0-9_]{2,}(?=[ \t]*\()"), b""),
+    # After the parameters or the name: ``int count() GUARDED_BY(lock);``.
+    (
+        re.compile(rb"(?<=[\w)])()\s+" + _MACRO + rb"(?=\s*(?:[;{]|const\b|override\b|->))"),
+        b"",
+    ),
+    # Between a keyword and a name: ``class EXPORT_MACRO Name``.
+    (re.compile(rb"(\b(?:class|struct|union|enum))[ \t]+" + _MACRO + rb"(?=[ \t]+\w)"), b""),
+    # A parameter of a template: ``template <typename T, ENABLE_IF(is_integral<T>::value)>``.
+    (re.compile(rb"([<,]\s*)[A-Z][A-Z0-9_]{2,}" + _NESTED_CALL + rb"(?=\s*[,>])"), b"int"),
+)
+"""Macros around declarations, which are not C++ before preprocessing, and what replaces each."""
 
 
 @lru_cache(maxsize=1)
@@ -58,7 +110,58 @@ def parse_tree(language: Language, text: str) -> Tree | None:
         return None
     if len(data) > _TRIED_FROM and all(_is_garbage(parser, data[:size]) for size in _TRIED):
         return None
-    return parser.parse(data)
+    tree = parser.parse(data)
+    if language.language in ("c", "cpp") and tree.root_node.has_error:
+        return _parse_without_macros(parser, data, tree)
+    return tree
+
+
+def _parse_without_macros(parser: Parser, data: bytes, tree: Tree) -> Tree:
+    """Return the tree without macros around declarations, if it has fewer errors."""
+    blanked = data
+    for pattern, instead in _MACROS:
+        for _ in range(3):  # Several may follow each other.
+            shorter = pattern.sub(partial(_blank, instead), blanked)
+            if shorter == blanked:
+                break
+            blanked = shorter
+    if blanked == data:
+        return tree
+    other = parser.parse(blanked)
+    return other if _measure_errors(other) < _measure_errors(tree) else tree
+
+
+def _blank(instead: bytes, match: re.Match[bytes]) -> bytes:
+    """Replace all of a match but its first group, so that no line or offset changes."""
+    rest = match[0][len(match[1]) + len(instead) :]
+    return match[1] + instead + bytes(code if code in b"\r\n" else 32 for code in rest)
+
+
+def _measure_errors(tree: Tree) -> tuple[int, int]:
+    """Return how many bytes a grammar could not parse, and how many errors there are."""
+    size = errors = 0
+    waiting = [(tree.root_node, False)] if tree.root_node.has_error else []
+    while waiting:
+        node, is_inside = waiting.pop()
+        for child in node.children:
+            is_error = child.type == "ERROR" or child.is_missing
+            errors += is_error
+            if is_error and not is_inside:
+                size += child.end_byte - child.start_byte
+            if child.has_error:
+                waiting.append((child, is_inside or is_error))
+    return size, errors
+
+
+def gives_up(tree: Tree, longest: int) -> bool:
+    """Return whether a grammar could not parse a part of the text longer than ``longest`` bytes."""
+    waiting = [tree.root_node] if tree.root_node.has_error else []
+    while waiting:
+        node = waiting.pop()
+        if node.type == "ERROR" and node.end_byte - node.start_byte > longest:
+            return True
+        waiting += [child for child in node.children if child.has_error]
+    return False
 
 
 def _is_garbage(parser: Parser, data: bytes) -> bool:

@@ -5,6 +5,7 @@ A rule looks at one node and a few of its children; it does not walk the tree.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,9 +30,12 @@ class Definition(NamedTuple):
     parameters: Node | None = None
     owner: str = ""
     """The type of a method that is defined outside of it."""
+    part: Node | None = None
+    """Its part of a statement with several definitions, such as one of ``a, b = 1, 2``."""
 
 
-Find = Callable[["Node"], Definition | None]
+Find = Callable[["Node"], Definition | list[Definition] | None]
+"""Returns what a node defines; a node can define several names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,16 @@ class Rules:
     """Node types of bodies that are not in a named field."""
     joins: bool = False
     """Neighbours with the same name are one definition: equations, clauses."""
+    members: frozenset[str] = frozenset()
+    """Node types of constants that are definitions inside a type, too."""
+    everywhere: frozenset[str] = frozenset()
+    """Node types that are definitions even in a function, such as macros."""
+    closures: frozenset[str] = frozenset()
+    """Groups that are functions without a name; constants inside them are local."""
+    nested: re.Pattern[bytes] | None = None
+    """What a function must contain to be searched for definitions; by default, many lines."""
+    local_kinds: frozenset[SymbolKind] | None = None
+    """The kinds of definitions that a function may contain; any but constants by default."""
 
 
 def by_kind(**node_types: str) -> dict[str, SymbolKind]:
