@@ -53,6 +53,7 @@ from lookfar.retrieve.locate.target import (
     locate,
     parse_target,
     resolve_note,
+    widen_to_lines,
 )
 from lookfar.retrieve.neighbours import drawing
 from lookfar.retrieve.neighbours.call_relations import find_similar_names
@@ -102,6 +103,8 @@ def read(collection: Collection, target: str | Target, *, name: str = "") -> Rea
         path, span, state = check_citation(document, wanted, indexed)
     else:
         path, span = locate(document, wanted)
+        if wanted.heading and document.lane == "code":
+            span = widen_to_lines(document.text, span)
     text = document.text[span.start : span.end]
     return Reading(
         collection=name or collection.name,

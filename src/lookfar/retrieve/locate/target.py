@@ -73,13 +73,7 @@ def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
         if place is not None:
             return find_path(document.sections, place[0]), lines.span(*place)
         section = _find_section(document, target)
-        span = section.span
-        if document.lane == "code":
-            # Several definitions can share a line; a reader needs all of it.
-            last = max(span.end - 1, span.start)
-            start, end = lines.start_of(lines.line_of(span.start)), document.text.find("\n", last)
-            span = lines.span(start, end + 1 if end >= 0 else len(document.text))
-        return section.path, span
+        return section.path, section.span
     if target.lines:
         first, last = target.lines
         if first > len(lines):
@@ -93,6 +87,13 @@ def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
             end = len(document.text)
         return find_path(document.sections, start), lines.span(start, end)
     return (), lines.span(0, len(document.text))
+
+
+def widen_to_lines(text: str, span: Span) -> Span:
+    """Return a span with all of its first and last line: several definitions can share one."""
+    lines = Lines(text)
+    end = text.find("\n", max(span.end - 1, span.start))
+    return lines.span(lines.start_of(span.start_line), end + 1 if end >= 0 else len(text))
 
 
 def check_citation(
