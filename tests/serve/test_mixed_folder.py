@@ -122,6 +122,19 @@ def test_an_answer_comes_from_the_pdf_with_its_page(library: Library) -> None:
     assert sha256(cited.text.encode()).hexdigest() == hit.sha256
 
 
+def test_a_passage_over_two_pages_is_cited_by_the_page_that_answers(
+    library: Library, root: Path
+) -> None:
+    pages = ("Pilots are paid by the fathom.", "A quagga may not board a pilot boat.")
+    (root / "rules.pdf").write_bytes(make_pdf(*(column(50, 700, line) for line in pages)))
+    for focus in (False, True):
+        (hit,) = library.search("may a quagga board", top_k=1, focus=focus).hits
+        assert hit.places == ("page=1", "page=2")
+        assert hit.place == "page=2"
+        (hit,) = library.search("how are pilots paid", top_k=1, focus=focus).hits
+        assert hit.place == "page=1"
+
+
 def test_lines_and_outline_name_the_pages(library: Library) -> None:
     (file,) = library.grep("notice of ninety").files
     assert [(line.place, line.state) for line in file.lines] == [("page=2", "same")]

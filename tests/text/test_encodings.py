@@ -113,6 +113,14 @@ def test_wide_text_is_read_with_and_without_a_mark(mark: bytes, encoding: str) -
     assert decode(mark + text.encode(encoding))[:] == (text, encoding, ())
 
 
+def test_a_cut_character_does_not_cost_the_others() -> None:
+    raw = (JAPANESE * 3_000).encode("shift_jis")
+    assert decode(raw)[:2] == (JAPANESE * 3_000, "cp932")
+    cut = decode((JAPANESE * 3).encode("shift_jis") + b"\x82")
+    assert cut.text == JAPANESE * 3 + "\ufffd"
+    assert "1 unreadable characters" in cut.warnings[1]
+
+
 def test_a_few_damaged_characters_do_not_cost_the_others() -> None:
     raw = JAPANESE.encode() + b"\xff\n" + GERMAN.encode()
     decoded = decode(raw)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lookfar.common.wide_text import detect_wide
@@ -168,23 +169,36 @@ def _decode_otherwise(raw: bytes, at: int) -> Decoded:
     valid, invalid = len(_SEQUENCE.findall(raw)), replaced.text.count("\ufffd")
     if valid >= invalid * _MOSTLY:
         return replaced  # A few damaged characters; any other encoding would damage all of them.
-    for encoding, alternatives in _detect(raw):
+    likely = _detect(raw)
+    for encoding, alternatives in likely:
         try:
             text = raw.decode(encoding)
         except UnicodeDecodeError:
             continue
-        warning = f"not UTF-8: read as {label(encoding)}, judging by its bytes"
-        if alternatives:
-            warning += f"; it may also be {' or '.join(map(label, alternatives))}"
-        return Decoded(text, encoding, (warning,))
-    return replaced
+        return Decoded(text, encoding, (_describe_guess(encoding, alternatives),))
+    if not likely:
+        return replaced
+    # Damaged, but a guess that loses a few characters is better than one that loses them all.
+    encoding, alternatives = likely[0]
+    text = raw.decode(encoding, "replace")
+    warning = f"{text.count(chr(0xFFFD)):,} unreadable characters are shown as U+FFFD"
+    return Decoded(text, encoding, (_describe_guess(encoding, alternatives), warning))
+
+
+def _describe_guess(encoding: str, alternatives: Sequence[str]) -> str:
+    warning = f"not UTF-8: read as {label(encoding)}, judging by its bytes"
+    if alternatives:
+        warning += f"; it may also be {' or '.join(map(label, alternatives))}"
+    return warning
 
 
 def _detect(raw: bytes) -> list[tuple[str, list[str]]]:
     """Return likely encodings, best first, with others that would give another text."""
     from charset_normalizer import from_bytes
 
-    sample = raw[:_SAMPLE]
+    # A character that is cut in two would rule its own encoding out.
+    end = _SAMPLE if len(raw) > _SAMPLE else len(raw)
+    sample = raw[: raw.rfind(b"\n", 0, end) + 1 or end]
     matches = list(from_bytes(sample, cp_isolation=list(_DETECTED), preemptive_behaviour=False))
     if not matches:
         return []

@@ -18,6 +18,7 @@ import pytest
 from serve.http.asking import Served, serving
 from serve.web.chrome import Chrome, Page
 from serve.web.corpus import HOSTILE_NAME, HOSTILE_TITLE, MANY, TEXTS, write_corpus
+from text.extract.made_pdf import column, make_pdf
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Chromium is driven over POSIX pipes")
 
@@ -341,6 +342,17 @@ def test_health_follows_the_index(page: Page, changing: Served) -> None:
     (changing.root / "new.md").write_text("# New\n\nOne more.\n", encoding="utf-8")
     page.wait(f"document.querySelector('.big dd').innerText === '{before + 1}'")
     assert page.text("#pulse-text") == f"{before + 1} documents"
+
+
+def test_a_page_of_a_pdf_and_a_skipped_picture_are_named(page: Page, changing: Served) -> None:
+    first = column(50, 700, "Pilots are paid by the fathom.")
+    second = column(50, 700, "A quagga may not board a pilot boat.")
+    (changing.root / "rules.pdf").write_bytes(make_pdf(first, second))
+    (changing.root / "chart.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+    search(page, changing, "quagga pilot boat")
+    page.wait("document.querySelector('.hit .line').innerText === '#page=2'")
+    page.open(f"{changing.address}/#/health")
+    page.wait("document.querySelector('.skipped')?.innerText.includes('chart.png (image)')")
 
 
 # --- documents are hostile ----------------------------------------------------------------------

@@ -78,7 +78,9 @@ def cite(
                 document_chars=reader.count_chars(passage),
                 uses=reader.find_uses(passage, span) if focus and len(hits) < _WITH_USES else (),
                 extracted=extractor_for(place.uri) is not None and place.lane == "docs",
-                place=reader.find_place(passage, focused[0].start - span.start if focused else 0),
+                place=reader.find_place(passage, text, focused[0].start - span.start)
+                if focused
+                else reader.find_place(passage, text),
                 places=reader.find_places(passage),
             )
         )
@@ -168,11 +170,20 @@ class _Reader:
             self._places[key] = stored_places(snapshot, passage.place.uri)
         return list_places(self._places[key], passage.start, passage.end)
 
-    def find_place(self, passage: Passage, offset: int) -> str:
-        """Return the place of one character of a passage; empty if it has none."""
-        self.find_places(passage)
-        places = self._places[passage.source, passage.place.uri]
+    def find_place(self, passage: Passage, text: str, offset: int | None = None) -> str:
+        """Return the place of the best part of a passage; empty if it has none.
+
+        Without the offset of that part, it is the sentence with most words of the question.
+        """
+        labels = self.find_places(passage)
+        if len(labels) < 2:
+            return labels[0] if labels else ""
+        if offset is None:
+            terms = self._asked[passage.source].plan.terms
+            words = FocusQuery({term: 1 / len(terms) for term in terms})
+            offset = next((s.start for s in find_best_sentences(text, words, code=False)), 0)
         start = passage.start + offset
+        places = self._places[passage.source, passage.place.uri]
         return next(iter(list_places(places, start, start + 1)), "")
 
     def cite_duplicate(self, passage: Passage, by: Likeness) -> Alike:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
@@ -21,6 +22,7 @@ from lookfar.common.skip_reasons import (
     sort_reasons,
 )
 from lookfar.errors import LookfarError
+from lookfar.index.freshness import MOST_CHECKED
 from lookfar.model import Counts, Status, Watching
 from lookfar.serve.http.stream import event
 from lookfar.serve.show import json_shapes
@@ -92,9 +94,19 @@ class _States:
         version = (folder.held, bool(folder.building_since), watching and watching.passes)
         known = self._counts.get(name)
         if known is None or known[0] != version or time.monotonic() - known[1] > _COUNT_SECONDS:
-            shape = json_shapes.status(folder.status(collection=name, check=False))
+            shape = json_shapes.status(_read_status(name, folder))
             known = self._counts[name] = (version, time.monotonic(), shape)
         return known[2]
+
+
+def _read_status(name: str, folder: Folder) -> Status:
+    """Return the status of a folder; of a small one, with the files that are skipped now."""
+    status = folder.status(collection=name, check=False)
+    if folder.sealed or status.counts.documents > MOST_CHECKED:
+        return status
+    folder.walk()
+    skipped = folder.summarise_skipped()
+    return replace(status, skipped=skipped.counts, skipped_examples=skipped.examples)
 
 
 def _describe_skipped(status: Json) -> list[Json]:

@@ -211,7 +211,7 @@ export function show(main, params, frame) {
         hit.state === "same" ? null : h("span", { class: "tag warn" }, hit.state === "gone" ? "deleted" : `${hit.state} since indexed`),
         hit.flags.length ? h("span", { class: "tag warn" }, "hidden characters") : null,
         h("span", { class: "worth" }, spark(hit.score, hit.explanation, best))),
-      h("p", { class: "crumbs" }, name(hit.uri), h("span", { class: "line" }, name(partOf(hit))),
+      h("p", { class: "crumbs" }, name(hit.uri), h("span", { class: "line" }, visibleText(partOf(hit))),
         crumbs.map((heading) => [" › ", name(heading)])),
       h("p", { class: "excerpt" }, marked(hit.excerpt.replace(/\n/g, " "), hit.excerpt_marks)));
   }
@@ -239,7 +239,7 @@ export function show(main, params, frame) {
     if (!hit) return;
     replace(inspector,
       h("h2", null, name(hit.heading_path.at(-1) === "(root)" ? hit.title || hit.uri : hit.heading_path.at(-1))),
-      h("p", { class: "crumbs" }, name(hit.uri), h("span", { class: "line" }, name(partOf(hit)))),
+      h("p", { class: "crumbs" }, name(hit.uri), h("span", { class: "line" }, visibleText(partOf(hit)))),
       h("p", { class: "facts" }, [folders() > 1 ? folder(hit.collection) : "", hit.language, hit.modified ? `changed ${age(hit.modified)}` : "", ...hit.tags.map((tag) => `#${tag}`)]
         .filter(Boolean).map((fact, at) => [at ? " · " : "", name(fact)])),
       h("div", { class: "actions" },
