@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 60.0
 """How long git may be silent."""
+_SEARCH_SECONDS: Final = 900.0
+"""How long git may be silent while it searches the diffs of a whole history."""
 _MOST_ANSWER_BYTES: Final = 64_000_000
 _PIECE: Final = 1 << 16
 _PIPE_BYTES: Final = 1 << 20
@@ -363,7 +365,7 @@ def stream_log(
     paths = ["--", repository.below] if repository.below else []
     command = ["log", "--stdin", "--no-ext-diff", "--no-textconv", "--no-color", *options, *paths]
     try:
-        with _run_git(repository, command, [_check_hash(tip)]) as pieces:
+        with _run_git(repository, command, [_check_hash(tip)], patience=_SEARCH_SECONDS) as pieces:
             yield pieces
     except _Overwhelmed as error:
         raise _failed(repository, command, "it needs too much memory") from error
@@ -658,6 +660,7 @@ def _run_git(
     *,
     refusable: bool = False,
     tables: Mapping[str, bytes] | None = None,
+    patience: float = _SECONDS,
 ) -> Iterator[Iterator[bytes]]:
     """Run git and yield its output in pieces; kill it after the block or a long silence."""
     # Imported late: most calls need no git, and the import is slow.
@@ -696,7 +699,7 @@ def _run_git(
             feeder.run()
         else:
             feeder.start()
-        guard = _Guard(process, errors)
+        guard = _Guard(process, errors, patience)
         try:
             yield guard.pieces(process.stdout)
             if process.wait(_SECONDS) and not refusable:
@@ -722,8 +725,11 @@ def _feed(stream: IO[bytes], data: bytes) -> None:
 class _Guard:
     """Kills a process that is silent too long or writes too many errors."""
 
-    def __init__(self, process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], errors: IO[bytes], patience: float
+    ) -> None:
         self.ended = False
+        self._patience = patience
         self._process = process
         self._errors = errors
         self._last_output = time.monotonic()
@@ -741,7 +747,10 @@ class _Guard:
     def _watch(self) -> None:
         while not self._stopped.wait(1.0):
             error_bytes = os.fstat(self._errors.fileno()).st_size
-            if time.monotonic() - self._last_output > _SECONDS or error_bytes > _MOST_ERROR_BYTES:
+            if (
+                time.monotonic() - self._last_output > self._patience
+                or error_bytes > _MOST_ERROR_BYTES
+            ):
                 self.ended = True
                 self._process.kill()
                 return

@@ -36,6 +36,8 @@ _DEEPEST = 4
 _CONTAINERS = frozenset(("class", "interface", "struct", "trait", "impl", "enum", "module"))
 _NAME = re.compile(r"[^\W\d][\w$]*[!?]?|\$[\w$]+|#?[^\W\d][\w$]*")
 _PATH = re.compile(r"[@^]?[\w$]*(?:\(\))?(?:\.[\w$]+(?:\(\))?)*")
+_PLAIN = re.compile(r"[\w$]+(?:\.[\w$]+)*")
+_BRACKET = re.compile(r"[()\[\]{}]")
 _WORDS = re.compile(r"[^\W\d][\w$]*")
 _GENERIC = re.compile(r"<[\w\s,.:&'\[\]?|*]*>")
 _NEW = re.compile(r"^(?:await\s+|new\s+|&|\*|yield\s+)+")
@@ -69,8 +71,11 @@ def simplify(written: str, rules: CallRules) -> str:
     written = written.strip()
     if len(written) > _LONGEST:
         return UNKNOWN
-    if written in rules.own:
-        return OWN
+    if _PLAIN.fullmatch(written):
+        head, dot, rest = written.partition(".")
+        if head in rules.own:
+            return OWN + dot + rest
+        return PARENT + dot + rest if head in rules.parents else written
     creates = written.startswith("new ")
     written = _NEW.sub("", written)
     if "(" in written or "[" in written or "{" in written:
@@ -91,16 +96,21 @@ def simplify(written: str, rules: CallRules) -> str:
 
 def _empty_brackets(written: str) -> str:
     """Remove what is inside round and curly brackets; square ones make it unknown."""
-    kept = []
-    depth = 0
-    for character in written:
-        if character in ")]}":
-            depth -= 1
-        if depth == 0:
-            kept.append("?" if character == "[" else character)
-        if character in "([{":
+    outside: list[str] = []
+    depth = start = 0
+    for match in _BRACKET.finditer(written):
+        bracket = match[0]
+        if bracket in "([{":
+            if depth == 0:
+                outside.append(written[start : match.start()])
+                outside.append("?" if bracket == "[" else bracket)
             depth += 1
-    return "".join(kept) if depth == 0 else UNKNOWN
+        else:
+            depth -= 1
+            if depth == 0:
+                outside.append(bracket)
+                start = match.end()
+    return "".join((*outside, written[start:])) if depth == 0 else UNKNOWN
 
 
 def simplify_type(written: str) -> str:
