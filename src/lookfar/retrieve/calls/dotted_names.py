@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lookfar.model import CallFacts
-from lookfar.retrieve.calls.code_files import CodeFile, is_test_file
+from lookfar.retrieve.calls.code_files import CodeFile, Place, is_test_file
 from lookfar.retrieve.calls.resolve import UNKNOWN, Resolver, Value, as_module
 
 
@@ -49,6 +49,17 @@ class DottedNames(Resolver):
     def is_submodule(self, file: CodeFile, name: str) -> bool:
         """Whether a package has a module of this name."""
         return bool(self._modules.find_submodule(file, name))
+
+    def has_unknown_parents(self, file: CodeFile) -> bool:
+        """Whether a class of a file has a parent that is not in the repository."""
+        classes = (symbol for symbol in file.facts.symbols if symbol.kind == "class")
+        return any(
+            place.section < 0
+            for symbol in classes
+            for place in self._list_classes(
+                Value("class", (Place(file.document, symbol.section),)), 0
+            )
+        )
 
     def list_files(self, value: Value) -> tuple[CodeFile, ...] | None:
         """Return the files in which the members of a module or class are; None if unknown."""

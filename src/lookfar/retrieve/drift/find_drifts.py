@@ -33,12 +33,15 @@ from lookfar.text.parse.formats import text_parser_for
 from lookfar.text.parse.languages import detect_language
 
 _LONGEST_LINE: Final = 200
-_DEFINES: Final = (
-    r"^\s*(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|async\s+|pub\s+"
-    r"|abstract\s+|final\s+|inline\s+|const\s+|let\s+|var\s+|val\s+|#\s*)*"
-    r"(?:def|class|function|func|fn|type|struct|enum|interface|trait|module|define|fun)?\s*"
-    r"(?:\([^()]*\)\s*)?(?:self\.|this\.|exports\.|cls\.)?{name}\s*(?:[=:(<\[{{]|$)"
+_MODIFIERS: Final = (
+    r"^(?P<indent>\s*)(?:export\s+|default\s+|public\s+|private\s+|protected\s+|static\s+|async\s+"
+    r"|pub\s+|abstract\s+|final\s+|inline\s+|#\s*)*"
 )
+_DECLARES: Final = (
+    r"(?:(?:def|class|function|func|fn|type|struct|enum|interface|trait|module|define|fun|const|let"
+    r"|var|val)\s+(?:\([^()]*\)\s*)?{name}\b|{name}\s*\([^()]*\)\s*\{{\s*$)"
+)
+_ASSIGNS: Final = r"(?P<owner>self\.|this\.|exports\.|cls\.)?{name}\s*(?::[^=]+)?=(?!=)"
 
 
 class _Evidence(NamedTuple):
@@ -191,7 +194,9 @@ def _find_removals(
         for word in {match[1] for match in any_word.finditer(line.text)}:
             for entry in wanted[word]:
                 kind, _, name = entry.partition(" ")
-                if (kind, name) not in evidence and _defined(kind, name, line, vocabulary):
+                if (kind, name) in evidence or vocabulary.may_inherit(line.path, line.text):
+                    continue
+                if _defined(kind, name, line, vocabulary):
                     evidence[kind, name] = _Evidence(line.commit, line.time, line.path)
     return evidence
 
@@ -205,7 +210,7 @@ def _is_code(path: str) -> bool:
 
 def _defined(kind: str, name: str, line: RemovedLine, vocabulary: Vocabulary) -> bool:
     """Whether a removed line defined what a document names."""
-    text = line.text
+    text, claimed = line.text, name
     if kind == "option":
         return re.search(rf"[\"'`]{re.escape(name)}[\"'`=\s,/]", text) is not None
     if kind == "parameter":
@@ -224,7 +229,16 @@ def _defined(kind: str, name: str, line: RemovedLine, vocabulary: Vocabulary) ->
             return True
     if kind == "setting" and re.search(rf"[\"']{re.escape(name)}[\"']", text):
         return True
-    return re.match(_DEFINES.format(name=re.escape(name)), text) is not None
+    return _declares(name, text, member="." in claimed or kind == "setting")
+
+
+def _declares(name: str, text: str, *, member: bool) -> bool:
+    """Whether a line defines a name; an indented assignment may only set a local variable."""
+    escaped = re.escape(name)
+    if re.match(_MODIFIERS + _DECLARES.format(name=escaped), text):
+        return True
+    match = re.match(_MODIFIERS + _ASSIGNS.format(name=escaped), text)
+    return match is not None and (member or bool(match["owner"]) or not match["indent"])
 
 
 def _is_same_file(path: str, uri: str) -> bool:

@@ -77,6 +77,13 @@ class Vocabulary:
                     imported.update((root, *((bound,) if root not in own else ())))
         return frozenset(imported - own)
 
+    def may_inherit(self, uri: str, line: str) -> bool:
+        """Whether a method that was in a file may now come from a class of another package."""
+        document = self._files.documents.get(uri)
+        if document is None or not line[:1].isspace():
+            return False
+        return self._names.has_unknown_parents(self._files.file(document))
+
     def lacks(self, dotted: str) -> Lacking | None:
         """Return where a member would be that a module or class of this repository lacks."""
         value, rest = self._names.follow(dotted)
