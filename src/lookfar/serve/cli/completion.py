@@ -13,7 +13,7 @@ from lookfar.serve.cli.options import examples, verbose_option
 SHELLS: Final = ("bash", "zsh", "fish")
 _PROGRAM: Final = "lookfar"
 _VARIABLE: Final = "_LOOKFAR_COMPLETE"
-_FOLDERS: Final = frozenset(("path", "root", "index_dir", "work"))
+_FOLDERS: Final = frozenset(("path", "folder", "root", "index_dir", "work"))
 _FILES: Final = frozenset(("file", "files", "baseline", "save", "save_queries", "log_file"))
 _KEYS: Final = frozenset(("key", "settings", "against"))
 

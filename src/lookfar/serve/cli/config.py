@@ -23,10 +23,12 @@ from lookfar.serve.cli.exits import (
 from lookfar.serve.cli.options import (
     clean_text,
     examples,
+    folder_argument,
     output_options,
     path_option,
     quote,
     set_option,
+    split_folder,
 )
 from lookfar.serve.daemon.session_options import parse_settings
 from lookfar.serve.show.json_shapes import plain
@@ -57,7 +59,8 @@ def config() -> None:
     """Show settings and their origin, change them and check them.
 
     A setting has a dotted key, such as search.top_k. Your own file applies to every folder, and
-    a folder's lookfar.toml to that folder.
+    a folder's lookfar.toml to that folder. PATH, the last argument, is the folder (default: the
+    current one).
     """
 
 
@@ -73,18 +76,25 @@ def config() -> None:
 @set_option
 @output_options
 def show(
-    sections: tuple[str, ...], changed: bool, path: str, settings: tuple[str, ...], as_json: bool
+    sections: tuple[str, ...],
+    changed: bool,
+    path: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Show settings, their values and where these come from.
 
     SECTION selects the settings that start with it, such as search or search.rerank. With a
     toolset of another system (--set serve.toolset=msrl), settings of its configuration that have
-    no effect are listed, too.
+    no effect are listed, too. The last argument may be the folder (default: the current one).
     """
     from lookfar.config import describe
 
-    resolved, root = _load_settings(path, settings)
     docs = {doc.key: doc for doc in describe()}
+    sections, folder = split_folder(
+        sections, path, at_least=0, is_name=lambda word: any(_is_within(key, word) for key in docs)
+    )
+    resolved, root = _load_settings(folder, settings)
     for section in sections:
         if not any(_is_within(key, section) for key in docs):
             _refuse_section(section, docs)
@@ -109,7 +119,7 @@ def show(
 @examples("lookfar config get search.top_k", "lookfar config get embed.provider --path docs --json")
 @config.command()
 @click.argument("key")
-@path_option
+@folder_argument()
 @set_option
 @output_options
 def get(key: str, path: str, settings: tuple[str, ...], as_json: bool) -> None:
@@ -131,7 +141,7 @@ def get(key: str, path: str, settings: tuple[str, ...], as_json: bool) -> None:
 @click.argument("key")
 @click.argument("value")
 @_project_option
-@path_option
+@folder_argument()
 @output_options
 def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
     """Write a setting to a file; the rest of the file stays as it is.
@@ -154,7 +164,7 @@ def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
 @config.command()
 @click.argument("key")
 @_project_option
-@path_option
+@folder_argument()
 @output_options
 def unset(key: str, project: bool, path: str, as_json: bool) -> None:
     """Remove a setting from a file, so that another file or its default applies."""
@@ -171,7 +181,7 @@ def unset(key: str, project: bool, path: str, as_json: bool) -> None:
 
 @examples("lookfar config path", "lookfar config path --json")
 @config.command("path")
-@path_option
+@folder_argument()
 @output_options
 def path_(path: str, as_json: bool) -> None:
     """Show which files settings are read from."""
@@ -194,15 +204,18 @@ def path_(path: str, as_json: bool) -> None:
 @config.command()
 @click.argument("file", required=False)
 @click.option("--project", is_flag=True, help="Check FILE as a folder's lookfar.toml.")
-@path_option
+@folder_argument(default=None)
 @output_options
-def check(file: str | None, project: bool, path: str, as_json: bool) -> int:
+def check(file: str | None, project: bool, path: str | None, as_json: bool) -> int:
     """Check settings files and list all errors; exit code 9 if there are any.
 
     FILE is a file to check (default: your own, the folder's, and environment variables).
     """
     from lookfar.config import find_problems
 
+    if file and path is None and Path(file).is_dir():
+        file, path = None, file
+    path = "." if path is None else path
     errors: list[InvalidConfig] = []
     checked: list[Path] = []
     if file:
@@ -244,7 +257,7 @@ def check(file: str | None, project: bool, path: str, as_json: bool) -> int:
     help="The system that FILE belongs to (default: detected from its keys).",
 )  # fmt: skip
 @click.option("--write", "write_file", is_flag=True, help="Write the folder's lookfar.toml.")
-@path_option
+@folder_argument()
 @output_options
 def migrate(file: str, system: str | None, write_file: bool, path: str, as_json: bool) -> None:
     """Convert the configuration of another system to Lookfar's settings.

@@ -13,10 +13,12 @@ from lookfar.serve.cli.exits import CHECK_FAILED, GuardedGroup, write_result
 from lookfar.serve.cli.options import (
     clean_text,
     examples,
+    folder_argument,
     library_options,
     open_library,
     path_option,
     quote,
+    split_folder,
 )
 from lookfar.serve.show.printable import safe_name
 
@@ -34,7 +36,7 @@ def _edit_options(command: Any) -> Any:
     """Add the options of every command that edits a document."""
     for option in (
         library_options,
-        path_option,
+        folder_argument(),
         click.option("--rewrite-links", is_flag=True, help="Update links that would break."),
         click.option(
             "--expect", default="", metavar="HASH",
@@ -64,7 +66,8 @@ def doc() -> None:
     """Check Markdown documents, and change them by section.
 
     TARGET is as for read: a URI and a heading (guide.md#Install, or
-    "guide.md#Install > Linux"), or a URI and lines (guide.md:10-20).
+    "guide.md#Install > Linux"), or a URI and lines (guide.md:10-20). PATH, the last argument, is
+    the folder (default: the current one).
     """
 
 
@@ -78,11 +81,15 @@ def doc() -> None:
 @path_option
 @library_options
 def validate(
-    uris: tuple[str, ...], single_h1: bool | None, path: str, as_json: bool, **options: Any
+    uris: tuple[str, ...], single_h1: bool | None, path: str | None, as_json: bool, **options: Any
 ) -> int:
-    """Check the headings of documents; exit code 9 if a rule is broken."""
-    with open_library(path, options) as library:
-        validations = [library.validate(clean_text(uri), single_h1=single_h1) for uri in uris]
+    """Check the headings of documents; exit code 9 if a rule is broken.
+
+    The last argument may be the folder (default: the current one).
+    """
+    documents, folder = split_folder(uris, path)
+    with open_library(folder, options) as library:
+        validations = [library.validate(clean_text(uri), single_h1=single_h1) for uri in documents]
     write_result(as_json, "validations", validations)
     return 0 if all(validation.ok for validation in validations) else CHECK_FAILED
 
@@ -215,19 +222,21 @@ def delete(target: str, **options: Any) -> None:
 @click.argument("target", default="")
 @click.option("--list", "listing", is_flag=True, help="List the edits that can be undone.")
 @_dry_run_option
-@path_option
+@folder_argument(default=None)
 @library_options
 def undo(
-    target: str, listing: bool, dry_run: bool, path: str, as_json: bool, **options: Any
+    target: str, listing: bool, dry_run: bool, path: str | None, as_json: bool, **options: Any
 ) -> None:
     """Undo the last edit of a document.
 
     TARGET is the URI of the document. Everything that the edit changed is undone. To redo the
-    edit, undo again.
+    edit, undo again. PATH is the folder (default: the current one).
     """
+    if listing and path is None and target:
+        target, path = "", target
     if bool(target) == listing:
         raise InvalidArgument("Name a document, or give --list.", hint="See: lookfar undo --help")
-    with open_library(path, options) as library:
+    with open_library("." if path is None else path, options) as library:
         if target:
             write_result(as_json, "edited", library.undo(clean_text(target), dry_run=dry_run))
         else:

@@ -33,6 +33,10 @@ _LINE_SECONDS = 5.0
 )
 @click.command("eval")
 @click.argument("files", nargs=-1, metavar="[FILE] [PATH]...")
+@click.option(
+    "--path", "folder", multiple=True, metavar="PATH",
+    help="The folder, which may also be the last argument. Repeatable.",
+)  # fmt: skip
 @click.option("--top-k", "-k", "k", type=int, default=10, metavar="N", help="Hits that count (10).")
 @click.option(
     "--mode",
@@ -84,7 +88,7 @@ def eval_(ctx: click.Context, /, files: tuple[str, ...], as_json: bool, **option
     searched together.
     """
     limits = _parse_limits(options["fail_under"])
-    file, paths = _split_arguments(files)
+    file, paths = _split_arguments(files, options.pop("folder"))
     _refuse_contradictions(file, options)
     from lookfar.evaluate import read_results
 
@@ -112,9 +116,15 @@ def eval_(ctx: click.Context, /, files: tuple[str, ...], as_json: bool, **option
         ctx.exit(CHECK_FAILED)
 
 
-def _split_arguments(files: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+def _split_arguments(
+    files: tuple[str, ...], folders: tuple[str, ...]
+) -> tuple[str | None, tuple[str, ...]]:
     """Return the file of questions, if the first argument is not a folder, and the folders."""
-    if "" in files:
+    if folders and (len(files) > 1 or any(Path(file).is_dir() for file in files)):
+        raise InvalidArgument(
+            "The folder is given twice, as an argument and with --path.", hint="Give it once."
+        )
+    if "" in (*files, *folders):
         raise InvalidArgument(
             "FILE or PATH is empty.", hint="Name a folder; . is the current folder."
         )
@@ -125,8 +135,8 @@ def _split_arguments(files: tuple[str, ...]) -> tuple[str | None, tuple[str, ...
             hint="For example: lookfar eval questions.jsonl docs",
         )
     if files and not Path(files[0]).is_dir():
-        return files[0], files[1:] or (".",)
-    return None, files or (".",)
+        return files[0], files[1:] or folders or (".",)
+    return None, files or folders or (".",)
 
 
 def _refuse_contradictions(file: str | None, options: Mapping[str, Any]) -> None:

@@ -11,9 +11,9 @@ from lookfar.serve.cli.options import (
     clean_text,
     commit_options,
     examples,
+    folder_argument,
     library_options,
     open_library,
-    path_option,
 )
 from lookfar.serve.show import progress
 from lookfar.serve.tools.dates import moment
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 @commit_options
 @click.option("--after", default="", metavar="DATE", help="Only commits of this day or later.")
 @click.option("--before", default="", metavar="DATE", help="Only commits before this day.")
-@path_option
+@folder_argument()
 @library_options
 def history(query: str, limit: int, path: str, as_json: bool, **options: Any) -> None:
     """List the newest commits, or find those that answer QUERY.
 
-    To read a commit, run: lookfar read HASH. Commits that are not indexed yet are indexed first.
+    PATH is the folder (default: the current one); to list its commits, omit QUERY and give
+    --path. To read a commit, run: lookfar read HASH. Commits that are not indexed yet are
+    indexed first.
     """
     from lookfar.model import Filters
 

@@ -14,6 +14,7 @@ from lookfar.serve.cli.options import (
     confirm,
     connect_library,
     examples,
+    folder_argument,
     library_options,
     open_library,
     quiet_option,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     "lookfar index . --set chunk.max_tokens=800 --json",
 )
 @click.command()
-@click.argument("path", nargs=-1)
+@folder_argument(several=True)
 @click.option("--rebuild", is_flag=True, help="Read every file again, not only changed ones.")
 @quiet_option
 @library_options
@@ -48,7 +49,7 @@ def index(path: tuple[str, ...], rebuild: bool, quiet: bool, as_json: bool, **op
 
 @examples("lookfar reindex", "lookfar reindex docs ~/notes --quiet")
 @click.command()
-@click.argument("path", nargs=-1)
+@folder_argument(several=True)
 @quiet_option
 @library_options
 def reindex(path: tuple[str, ...], quiet: bool, as_json: bool, **options: Any) -> None:
@@ -96,7 +97,7 @@ def _index_folders(library: Library, quiet: bool, as_json: bool, *, rebuild: boo
     "lookfar status", "lookfar status docs ~/notes --json", "lookfar status contracts --skipped"
 )
 @click.command()
-@click.argument("path", nargs=-1)
+@folder_argument(several=True)
 @click.option("--skipped", is_flag=True, help="List every skipped file and folder, and why.")
 @library_options
 def status(path: tuple[str, ...], skipped: bool, as_json: bool, **options: Any) -> None:
@@ -130,7 +131,7 @@ def _list_skipped(path: tuple[str, ...], as_json: bool, options: dict[str, Any])
     "lookfar delete docs", "lookfar delete docs --dry-run", "lookfar delete docs --yes --json"
 )
 @click.command()
-@click.argument("path", default=".")
+@folder_argument()
 @yes_option
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @library_options

@@ -13,9 +13,11 @@ from lookfar.serve.cli.exits import GuardedGroup, write, write_either, write_jso
 from lookfar.serve.cli.options import (
     clean_text,
     examples,
+    folder_argument,
     library_options,
     open_library,
     path_option,
+    split_folder,
 )
 from lookfar.serve.show.json_shapes import plain
 from lookfar.serve.show.printable import safe_name, safe_text
@@ -46,7 +48,7 @@ def _report(action: str, memory: Memory, as_json: bool) -> None:
 )
 @click.option("--tag", "tags", multiple=True, help="A tag. Repeatable.")
 @click.option("--about", multiple=True, metavar="URI", help="A document to link to. Repeatable.")
-@path_option
+@folder_argument()
 @library_options
 def remember(
     text: str,
@@ -60,7 +62,8 @@ def remember(
 ) -> None:
     """Save TEXT as a memory of a folder.
 
-    It becomes a Markdown file, and search finds it along with documents and code.
+    It becomes a Markdown file, and search finds it along with documents and code. PATH is the
+    folder (default: the current one).
     """
     with open_library(path, options) as library:
         _, memory = library.remember(
@@ -85,7 +88,7 @@ def memory() -> None:
     """Write, read, change and delete the memories of a folder.
 
     Memories are Markdown files, which you can also edit with any editor. remember is short for
-    memory add.
+    memory add. PATH, the last argument, is the folder (default: the current one).
     """
 
 
@@ -101,7 +104,7 @@ memory.add_command(examples('lookfar memory add "Keys rotate in March." --tag ke
     "--tag", "tags", multiple=True, help="Only with this tag. Repeatable; all must match."
 )
 @click.option("--trash", is_flag=True, help="List the trash instead.")
-@path_option
+@folder_argument()
 @library_options
 def list_(
     kind: str | None, tags: tuple[str, ...], trash: bool, path: str, as_json: bool, **options: Any
@@ -137,7 +140,7 @@ def list_(
 @examples("lookfar memory read keys-rotate")
 @memory.command()
 @click.argument("name")
-@path_option
+@folder_argument()
 @library_options
 def read(name: str, path: str, as_json: bool, **options: Any) -> None:
     """Print a memory. NAME is its file name."""
@@ -158,7 +161,7 @@ def read(name: str, path: str, as_json: bool, **options: Any) -> None:
 @click.option("--type", "kind", type=click.Choice(TYPES), help="The new type.")
 @click.option("--status", type=click.Choice(STATUSES), help="The new status.")
 @click.option("--tag", "tags", multiple=True, help="A tag, replacing its current ones. Repeatable.")
-@path_option
+@folder_argument()
 @library_options
 def edit(
     name: str,
@@ -194,7 +197,7 @@ def edit(
 @memory.command()
 @click.argument("name")
 @click.argument("text")
-@path_option
+@folder_argument()
 @library_options
 def append(name: str, text: str, path: str, as_json: bool, **options: Any) -> None:
     """Add TEXT as a paragraph to the memory NAME."""
@@ -206,7 +209,7 @@ def append(name: str, text: str, path: str, as_json: bool, **options: Any) -> No
 @examples("lookfar memory delete keys-rotate")
 @memory.command()
 @click.argument("name")
-@path_option
+@folder_argument()
 @library_options
 def delete(name: str, path: str, as_json: bool, **options: Any) -> None:
     """Move the memory NAME to the trash."""
@@ -223,7 +226,7 @@ def delete(name: str, path: str, as_json: bool, **options: Any) -> None:
 @click.option(
     "--version", type=int, metavar="N", help="Its version in the trash (default: the latest)."
 )
-@path_option
+@folder_argument()
 @library_options
 def restore(name: str, version: int | None, path: str, as_json: bool, **options: Any) -> None:
     """Restore the memory NAME, or undo its last change.
@@ -243,22 +246,28 @@ def restore(name: str, version: int | None, path: str, as_json: bool, **options:
 @path_option
 @library_options
 def merge(
-    into: str, text: str, sources: tuple[str, ...], path: str, as_json: bool, **options: Any
+    into: str, text: str, sources: tuple[str, ...], path: str | None, as_json: bool, **options: Any
 ) -> None:
     """Replace the memories SOURCES by one memory INTO with TEXT.
 
-    The sources go to the trash.
+    The sources go to the trash. The last argument may be the folder, written as a path: ./docs
     """
-    with open_library(path, options) as library:
+    names, folder = split_folder(sources, path, is_name=_is_bare_name)
+    with open_library(folder, options) as library:
         memory = library.notebook().merge(
-            tuple(map(clean_text, sources)), clean_text(into), clean_text(text), author=AUTHOR
+            tuple(map(clean_text, names)), clean_text(into), clean_text(text), author=AUTHOR
         )
     _report("Merged into", memory, as_json)
 
 
+def _is_bare_name(argument: str) -> bool:
+    """Return whether an argument is the name of a memory, even if a folder has that name, too."""
+    return argument not in (".", "..") and not any(mark in argument for mark in "/\\~")
+
+
 @examples("lookfar memory stats --json")
 @memory.command()
-@path_option
+@folder_argument()
 @library_options
 def stats(path: str, as_json: bool, **options: Any) -> None:
     """Count memories by type, status and tag."""

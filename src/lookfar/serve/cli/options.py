@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -64,11 +65,71 @@ def output_options(command: Decorated) -> Decorated:
     return as_json(verbose_option(command))
 
 
-def path_option(command: Decorated) -> Decorated:
-    """Add the folder as an option, for commands whose arguments are texts and names."""
+def folder_argument(
+    name: str = "path", *, several: bool = False, default: str | None = "."
+) -> Callable[[Decorated], Decorated]:
+    """Add a folder, or ``several``, as the last argument and as ``--path``, which mean the same.
+
+    Arguments are taken in order, so this decorator comes below those of the other arguments.
+    """
+
+    def merge(ctx: click.Context, _parameter: click.Parameter, value: Any) -> Any:
+        given = ctx.meta.pop(_FOLDER_KEY, None)
+        if given and value:
+            raise InvalidArgument(
+                "The folder is given twice, as an argument and with --path.",
+                hint="Give it once.",
+            )
+        if given:
+            return given if several else given[-1]
+        return value if several or value is not None else default
+
+    def add_parameters(command: Decorated) -> Decorated:
+        argument = click.argument(name, nargs=-1 if several else 1, required=False, callback=merge)
+        return argument(_folder_option(command))
+
+    return add_parameters
+
+
+_FOLDER_KEY = "lookfar.folder"
+"""Where the value of ``--path`` waits until the argument is processed."""
+
+
+def _folder_option(command: Decorated) -> Decorated:
+    def store(ctx: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> None:
+        ctx.meta[_FOLDER_KEY] = value
+
     return click.option(
-        "--path", default=".", metavar="PATH", help="The folder (default: the current one)."
+        "--path", "folder", metavar="PATH", multiple=True, is_eager=True, expose_value=False,
+        callback=store, help="The folder, which may also be the last argument.",
+    )(command)  # fmt: skip
+
+
+def path_option(command: Decorated) -> Decorated:
+    """Add ``--path`` to a command whose last argument may be repeated; see split_folder()."""
+    return click.option(
+        "--path", metavar="PATH", help="The folder, which may also be the last argument."
     )(command)
+
+
+def split_folder(
+    arguments: tuple[str, ...],
+    path: str | None,
+    *,
+    at_least: int = 1,
+    is_name: Callable[[str], bool] = lambda _: False,
+) -> tuple[tuple[str, ...], str]:
+    """Split the folder off the end of the arguments, unless ``--path`` names it.
+
+    The last argument is the folder if it exists, is not a name of the other kind, and leaves
+    ``at_least`` arguments.
+    """
+    if path is not None:
+        return arguments, path
+    last = arguments[-1] if len(arguments) > at_least else ""
+    if last and not is_name(last) and Path(last).is_dir():
+        return arguments[:-1], last
+    return arguments, "."
 
 
 def commit_options(command: Decorated) -> Decorated:

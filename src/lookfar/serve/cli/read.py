@@ -11,6 +11,7 @@ from lookfar.serve.cli.options import (
     clean_text,
     connect_library,
     examples,
+    folder_argument,
     library_options,
     open_library,
 )
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 )
 @click.command()
 @click.argument("target")
-@click.argument("path", default=".")
+@folder_argument()
 @library_options
 def read(target: str, path: str, as_json: bool, **options: Any) -> None:
     """Print a document, a section, a definition or some lines.
@@ -46,7 +47,7 @@ def read(target: str, path: str, as_json: bool, **options: Any) -> None:
 @examples("lookfar outline guide.md docs", "lookfar outline src/shelf.py --json")
 @click.command()
 @click.argument("uri")
-@click.argument("path", default=".")
+@folder_argument()
 @library_options
 def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
     """Show the headings of a document, or definitions in code.
@@ -66,7 +67,7 @@ def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
 )
 @click.command()
 @click.argument("target")
-@click.argument("path", default=".")
+@folder_argument()
 @click.option(
     "--kind",
     "kinds",
@@ -115,7 +116,7 @@ def related(
 )
 @click.command()
 @click.argument("symbol")
-@click.argument("path", default=".")
+@folder_argument()
 @click.option("--callees", is_flag=True, help="Show what SYMBOL calls instead of its callers.")
 @click.option(
     "--depth", "-d", type=int, default=3, metavar="N", help="Follow up to N calls (default: 3)."
@@ -144,7 +145,7 @@ def graph(
 @examples("lookfar why build/output.md", 'lookfar why guide.md docs --query "rotate a key"')
 @click.command()
 @click.argument("file", metavar="PATH")
-@click.argument("root", default=".")
+@folder_argument("root")
 @click.option(
     "--query", default="", metavar="TEXT", help="Explain why PATH is not among the hits for this."
 )

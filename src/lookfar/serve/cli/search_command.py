@@ -14,6 +14,7 @@ from lookfar.serve.cli.options import (
     commit_options,
     connect_library,
     examples,
+    folder_argument,
     library_options,
     quote,
 )
@@ -40,7 +41,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
 )
 @click.command()
 @click.argument("query")
-@click.argument("path", nargs=-1)
+@folder_argument(several=True)
 @click.option(
     "--top-k",
     "-k",

@@ -9,6 +9,7 @@ import click
 
 from lookfar.serve.cli.options import (
     examples,
+    folder_argument,
     index_dir_option,
     session_option,
     set_option,
@@ -35,7 +36,7 @@ def _server_options(command: Any) -> Any:
 
 @examples("lookfar mcp", "lookfar mcp ~/work/engine --toolset default --write")
 @click.command()
-@click.argument("path", nargs=-1)
+@folder_argument(several=True)
 @session_option(NO_DAEMON)
 @_server_options
 def mcp(path: tuple[str, ...], **options: Any) -> None:
@@ -52,7 +53,7 @@ def mcp(path: tuple[str, ...], **options: Any) -> None:
     "lookfar serve --host 0.0.0.0 --port 8080 --log-file /var/log/lookfar.log",
 )
 @click.command()
-@click.argument("path", nargs=-1)
+@folder_argument(several=True)
 @click.option("--http", is_flag=True, help="Serve over HTTP. This is the default.")
 @click.option("--host", metavar="NAME", help="Address to listen on (serve.host).")
 @click.option("--port", type=int, metavar="N", help="Port to listen on (serve.port).")

@@ -7,12 +7,12 @@ from typing import Literal
 import click
 
 from lookfar.errors import ConfirmationNeeded, InvalidArgument
-from lookfar.serve.cli.options import examples, output_options
+from lookfar.serve.cli.options import examples, folder_argument, output_options
 
 
 @examples("lookfar setup", "lookfar setup --client cursor --dry-run", "lookfar setup --undo")
 @click.command()
-@click.argument("path", required=False)
+@folder_argument(default=None)
 @click.option(
     "--client",
     "clients",

@@ -7,7 +7,13 @@ from typing import Any
 import click
 
 from lookfar.serve.cli.exits import GuardedGroup, write_either, write_result
-from lookfar.serve.cli.options import examples, library_options, open_library, quote
+from lookfar.serve.cli.options import (
+    examples,
+    folder_argument,
+    library_options,
+    open_library,
+    quote,
+)
 from lookfar.serve.show import json_shapes
 
 
@@ -27,7 +33,7 @@ def snapshots() -> None:
 
 @examples("lookfar snapshots list docs")
 @snapshots.command("list")
-@click.argument("path", default=".")
+@folder_argument()
 @library_options
 def list_(path: str, as_json: bool, **options: Any) -> None:
     """List the generations that are kept.
@@ -43,7 +49,7 @@ def list_(path: str, as_json: bool, **options: Any) -> None:
 @snapshots.command()
 @click.argument("older", type=int)
 @click.argument("newer", type=int)
-@click.argument("path", default=".")
+@folder_argument()
 @library_options
 def diff(older: int, newer: int, path: str, as_json: bool, **options: Any) -> None:
     """Show which documents and sections changed between two generations.
@@ -58,7 +64,7 @@ def diff(older: int, newer: int, path: str, as_json: bool, **options: Any) -> No
 @examples("lookfar snapshots rollback 3 docs")
 @snapshots.command()
 @click.argument("number", type=int)
-@click.argument("path", default=".")
+@folder_argument()
 @library_options
 def rollback(number: int, path: str, as_json: bool, **options: Any) -> None:
     """Answer from an earlier generation until the folder is indexed again.
@@ -76,7 +82,7 @@ def rollback(number: int, path: str, as_json: bool, **options: Any) -> None:
 @examples("lookfar snapshots pin 3 docs")
 @snapshots.command()
 @click.argument("number", type=int)
-@click.argument("path", default=".")
+@folder_argument()
 @library_options
 def pin(number: int, path: str, as_json: bool, **options: Any) -> None:
     """Keep a generation however many newer ones there are.
@@ -92,7 +98,7 @@ def pin(number: int, path: str, as_json: bool, **options: Any) -> None:
 @examples("lookfar snapshots unpin 3 docs")
 @snapshots.command()
 @click.argument("number", type=int)
-@click.argument("path", default=".")
+@folder_argument()
 @library_options
 def unpin(number: int, path: str, as_json: bool, **options: Any) -> None:
     """Let a pinned generation be removed when it is old.
@@ -107,7 +113,7 @@ def unpin(number: int, path: str, as_json: bool, **options: Any) -> None:
 
 @examples("lookfar snapshots prune docs --keep 2")
 @snapshots.command()
-@click.argument("path", default=".")
+@folder_argument()
 @click.option(
     "--keep", type=int, metavar="N", help="Generations to keep (index.retain_generations)."
 )

@@ -11,7 +11,13 @@ import click
 
 from lookfar.errors import how_many
 from lookfar.serve.cli.exits import CHECK_FAILED, write, write_json
-from lookfar.serve.cli.options import examples, library_options, open_library, quote
+from lookfar.serve.cli.options import (
+    examples,
+    folder_argument,
+    library_options,
+    open_library,
+    quote,
+)
 from lookfar.serve.show import json_shapes, progress
 from lookfar.serve.show.printable import safe_name
 
@@ -33,7 +39,7 @@ _STEPS = {
 
 @examples("lookfar verify", "lookfar verify docs --repair", "lookfar verify docs --json")
 @click.command()
-@click.argument("path", nargs=-1)
+@folder_argument(several=True)
 @click.option(
     "--repair", is_flag=True,
     help="Rebuild what is damaged from the sources; of databases, save what is intact.",

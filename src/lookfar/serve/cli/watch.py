@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lookfar.serve.cli.exits import write
-from lookfar.serve.cli.options import examples, library_options, open_library
+from lookfar.serve.cli.options import examples, folder_argument, library_options, open_library
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_json, safe_name
 
@@ -26,7 +26,7 @@ _MOST_NAMED = 3
 
 @examples("lookfar watch docs", "lookfar watch --strategy git --json")
 @click.command()
-@click.argument("path", nargs=-1)
+@folder_argument(several=True)
 @click.option(
     "--strategy",
     type=click.Choice(("realtime", "lazy", "git")),

@@ -10,7 +10,7 @@ import click
 from lookfar.errors import how_many
 from lookfar.serve.cli.doctor.findings import Finding, Subject
 from lookfar.serve.cli.exits import CHECK_FAILED, write, write_json
-from lookfar.serve.cli.options import examples, library_options
+from lookfar.serve.cli.options import examples, folder_argument, library_options
 from lookfar.serve.daemon.session_options import parse_settings
 
 _STYLES = {
@@ -23,7 +23,7 @@ _STYLES = {
 
 @examples("lookfar doctor", "lookfar doctor docs --deep", "lookfar doctor --fix --json")
 @click.command()
-@click.argument("path", default=".")
+@folder_argument()
 @click.option("--deep", is_flag=True, help="Also check every row and file of the index.")
 @click.option("--fix", is_flag=True, help="Fix what can be fixed safely.")
 @library_options
