@@ -12,7 +12,12 @@ from lookfar.config import SearchSettings
 from lookfar.embed.bundled import BundledEmbedder
 from lookfar.model import Lane
 from lookfar.ports import Place
-from lookfar.retrieve.answer.relevance import PROSE, judge_confidence, measure_relevance
+from lookfar.retrieve.answer.relevance import (
+    PROSE,
+    SMALL,
+    judge_confidence,
+    measure_relevance,
+)
 from lookfar.retrieve.ranking import Candidate, Ranking
 from lookfar.retrieve.search import make_stages
 from lookfar.retrieve.stages.fuse import fuse_by_rank, fuse_by_score, weigh_by_variance
@@ -115,7 +120,8 @@ def test_fusion_is_chosen_by_a_setting(four: Ranking) -> None:
 def test_relevance_is_measured_of_the_best_candidate(four: Ranking) -> None:
     """The words of the question weigh 20; the best candidate is judged by its page and cosine."""
     plan = replace(four.plan, embedder=BundledEmbedder())
-    asked = replace(four, plan=plan, rarity={"a": 12.0, "b": 8.0}, scores=(0.0, 0.0, 1.0, 0.0))
+    scores = (0.0, 0.0, 1.0, 0.0)
+    asked = replace(four, plan=plan, rarity={"a": 12.0, "b": 8.0}, scores=scores, entries=SMALL)
     best = asked.candidates[2]
     relevance = measure_relevance(asked)
     assert relevance == pytest.approx((best.page / 20 + best.vector) / PROSE)

@@ -21,10 +21,11 @@ from lookfar.retrieve.ranking import Ranking, Source
 PROSE: Final = 0.72
 CODE: Final = 0.62
 """Lower than for prose: code seldom has the words of a question."""
-PER_SIZE: Final = 0.1
 SMALL: Final = 5000
-"""Entries from which the limit rises with the logarithm of their number: among more texts, the best
-of them looks better by chance."""
+"""Chunks and documents for which these limits are. They rise with the logarithm of the number:
+among more texts, the best of them looks better by chance."""
+PER_SIZE: Final = 0.1
+PER_SIZE_BELOW: Final = 0.03
 WORDS_ALONE: Final = 0.2
 """The limit if only words can be judged: without a model, or with one whose cosines have another
 range than those of the bundled one."""
@@ -47,7 +48,8 @@ def measure_relevance(ranking: Ranking) -> float | None:
         return max(candidate.page for candidate in ranking.candidates) / weight / WORDS_ALONE
     best = ranking.candidates[ranking.order()[0]]
     limit = CODE if best.place.lane == "code" else PROSE
-    limit += PER_SIZE * math.log(max(ranking.entries / SMALL, 1.0))
+    size = math.log(max(ranking.entries, 1) / SMALL)
+    limit += (PER_SIZE if size > 0 else PER_SIZE_BELOW) * size
     return (best.page / weight + best.vector) / limit
 
 
