@@ -83,6 +83,8 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "search.expand_known": True,
         "search.related_words": True,
         "search.code_docstring": 1.05,
+        "search.code_kind": 1.3,
+        "search.code_topic": 1.05,
         "search.top_k": 10,
         "index.check_every_searches": 10,
         "index.max_auto_files": 5,

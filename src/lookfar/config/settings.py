@@ -297,10 +297,10 @@ class SearchSettings:
         choices=("lift", "ladder"),
     )
     code_kind: float = setting(
-        1.3, "Factor for functions or classes when the question asks for one.", low=1, high=10
+        1.0, "Factor for functions or classes when the question asks for one.", low=1, high=10
     )
     code_topic: float = setting(
-        1.05, "Factor for code on the topic of the question (errors, databases ...).",
+        1.0, "Factor for code on the topic of the question (errors, databases ...).",
         low=1, high=10,
     )  # fmt: skip
     code_docstring: float = setting(1.02, "Factor for documented code.", low=1, high=10)

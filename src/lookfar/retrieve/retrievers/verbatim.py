@@ -21,13 +21,13 @@ _WORDS: Final = 4
 _MOST_RUNS: Final = 4
 _FEW_DOCUMENTS: Final = 5
 _FEW_CHUNKS: Final = 20
-_MOST_OF_IT: Final = 0.6
+_MOST_OF_IT: Final = 0.8
 """Share of the question from which a part of it decides."""
 _LONG: Final = 5
 _TELLING: Final = 2
 """An error message matches if so many words in a row are found, with so many significant ones; the
 rest may be values that the program filled in."""
-_PART: Final = 0.3
+_PART: Final = 0.15
 """Largest boost for a smaller part."""
 _QUOTED: Final = re.compile(r"[`\"“]([^`\"“”\n]{3,200})[`\"”]")
 _WORD: Final = re.compile(r"\w+")
