@@ -28,8 +28,9 @@ The nightly lane allows nothing, and takes the best of more tries.
 TRIES = 3
 
 NAMES = (
-    "canvas", "code", "epub", "frontmatter", "globs", "html", "japanese", "latex", "mail",
-    "markdown", "notebook", "pdf", "query", "rtf", "sheets", "slides", "subtitles", "wire", "word",
+    "canvas", "code", "encodings", "epub", "frontmatter", "globs", "html", "japanese", "latex",
+    "mail", "markdown", "notebook", "pdf", "query", "rtf", "sheets", "slides", "subtitles", "wire",
+    "word",
 )  # fmt: skip
 
 

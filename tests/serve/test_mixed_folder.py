@@ -304,3 +304,6 @@ def test_a_new_user_tries_the_command_line(run: Callable[..., Result], root: Pat
     ]
     assert "cut.pdf" in run("status", str(root), "--skipped").stdout
     assert "Termination" in run("read", "contract.pdf#page=2", str(root)).stdout
+    letter = run("read", "alt.txt", str(root))
+    assert letter.stdout == "Der Schlüssel liegt bei Frau Jäger.\n"
+    assert "windows-1252" in letter.stderr

@@ -15,6 +15,7 @@ from lookfar.serve.cli.options import (
     library_options,
     open_library,
 )
+from lookfar.serve.show.printable import safe_name
 
 if TYPE_CHECKING:
     from lookfar.model import RelatedKind
@@ -33,7 +34,8 @@ def read(target: str, path: str, as_json: bool, **options: Any) -> None:
     """Print a document, a section, a definition or some lines.
 
     TARGET is a URI (guide.md), a URI and a heading (guide.md#Install, or
-    "guide.md#Install > Linux"), a URI and lines (guide.md:10-20), or a name that source code
+    "guide.md#Install > Linux"), a URI and lines (guide.md:10-20), a page, slide, cell or range of
+    an extracted document (report.pdf#page=3, plan.xlsx#Budget!A1:F20), or a name that source code
     defines (Shelf.put, or src/shelf.py#Shelf.put). PATH is the indexed folder (default: the
     current one).
     """
@@ -41,6 +43,8 @@ def read(target: str, path: str, as_json: bool, **options: Any) -> None:
         reading = library.read(clean_text(target))
     if reading.state == "changed" and not as_json:
         click.echo("This document changed since it was indexed; shown as it is now.", err=True)
+    for warning in () if as_json else reading.warnings:
+        click.echo(safe_name(f"Warning: {warning}"), err=True)
     write_result(as_json, "reading", reading)
 
 
