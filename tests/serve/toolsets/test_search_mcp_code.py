@@ -277,7 +277,10 @@ def test_a_large_summary_is_cut_and_says_so(ask: Ask, put: Put, call: Any) -> No
         for n in range(2_000)
     )})  # fmt: skip
     shown = call("get_file_summary", {"path": "src/many.py"}).content[0].text
-    assert tokens(shown) <= 8_000
+    assert tokens(shown) <= 4_000
     shape = ask("get_file_summary", path="src/many.py")
     assert shape["truncated"] is True
-    assert 100 < len(shape["functions"]) < 2_000
+    count = len(shape["functions"])
+    assert 40 < count < 2_000
+    following = ask("get_file_summary", path="src/many.py", cursor=shape["nextCursor"])
+    assert following["functions"][0]["name"] == f"function_number_{count}"

@@ -41,7 +41,7 @@ class Passage:
     texts: tuple[tuple[int, bytes], ...] = ()
     """The offset of each chunk from ``start``, and its hash."""
     path: tuple[str, ...] | None = None
-    """Headings of the section that it was widened to."""
+    """Headings of the section that it was widened to, or those that its chunks share."""
     folded: tuple[tuple[Passage, Likeness], ...] = ()
     """Duplicates of it, best first, and in which way they are alike."""
     steps: tuple[Contribution, ...] = ()
@@ -183,7 +183,18 @@ def join_chunks(ranking: Ranking, run: Sequence[int]) -> Passage:
         texts=tuple(
             (candidate.place.start - first.start, candidate.place.sha) for candidate in candidates
         ),
+        path=_find_common_path([candidate.place.path for candidate in candidates]),
     )
+
+
+def _find_common_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...] | None:
+    """Return the headings that several chunks have in common; None if all are the same."""
+    if len(set(paths)) == 1:
+        return None
+    shared = 0
+    while len({path[: shared + 1] for path in paths}) == 1:
+        shared += 1
+    return paths[0][:shared]
 
 
 def _are_equally_good(ranking: Ranking, left: int, right: int) -> bool:

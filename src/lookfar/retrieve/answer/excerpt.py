@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 _MOST_ALSO = 5
 """Duplicates of a hit that are read and cited; the others are only counted."""
 
+_FEWEST_NAMES = 2
+_MOST_NAMES = 6
+"""Definitions that the heading of a hit names."""
+
 _MOST_USES = 3
 _WITH_USES = 3
 """Number of hits that list the constants and imports they use, if focus is on."""
@@ -55,7 +59,7 @@ def cite(
                 collection=asked[passage.source].collection,
                 uri=place.uri,
                 title=place.title,
-                heading_path=display_path(path, part, parts),
+                heading_path=display_path(reader.name_contents(passage, path, parts), part, parts),
                 span=span,
                 sha256=_digest(text),
                 lane=place.lane,
@@ -140,14 +144,40 @@ class _Reader:
         place = passage.place
         if place.lane != "code":
             return None
-        key = (passage.source, place.uri)
-        if key not in self._sections:
-            self._sections[key] = self._asked[passage.source].snapshot.sections(place.uri)
-        innermost = find_innermost(self._sections[key], line.start)
+        innermost = find_innermost(self._read_sections(passage), line.start)
         if innermost is None:
             return None
         span = innermost.span
         return _Definition(innermost.path, (span.start_line, span.end_line))
+
+    def name_contents(self, passage: Passage, path: tuple[str, ...], parts: int) -> tuple[str, ...]:
+        """Return the headings of a passage, with the definitions that it holds if several.
+
+        Small neighbours share a chunk: the name of what is around them says too little, and the
+        name of one of them would be wrong for the others.
+        """
+        if passage.place.lane != "code" or parts > 1:
+            return path
+        names: list[str] = []
+        for section in self._read_sections(passage):
+            span = section.span
+            if span.start >= passage.end:
+                break
+            if section.path == path and passage.start <= span.start and span.end <= passage.end:
+                return path  # All of what the headings name.
+            if span.start >= passage.start and section.path[:-1] == path and section.level:
+                names.append(section.title)
+        if len(names) < _FEWEST_NAMES:
+            return path
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        return (*path, ", ".join(names[:_MOST_NAMES]) + more)
+
+    def _read_sections(self, passage: Passage) -> list[Section]:
+        key = (passage.source, passage.place.uri)
+        if key not in self._sections:
+            snapshot = self._asked[passage.source].snapshot
+            self._sections[key] = snapshot.sections(passage.place.uri)
+        return self._sections[key]
 
     def find_uses(self, passage: Passage, span: Span) -> tuple[tuple[int, str], ...]:
         """Return the constants and imports of its file that a passage of code uses."""

@@ -220,6 +220,7 @@ def _where(reading: Reading, data: Json, write: bool) -> str:
         # The hash for an edit; some clients show a model only this line.
         *([f"sha256 {reading.sha256[:_DIGITS]}"] if write and reading.state != "gone" else []),
         *(f"contains {flag} characters" for flag in data["flags"]),
+        *([f"also {', '.join(reading.also[:_MOST_WARNINGS])}"] if reading.also else []),
         *reading.warnings[:_MOST_WARNINGS],
     ]
     return safe_name(" | ".join(parts))

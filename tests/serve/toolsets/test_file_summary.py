@@ -1,0 +1,35 @@
+"""The summary of a large file fits its budget, and its pages together are the whole summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lookfar.serve.toolsets.file_summary import render_summary
+from lookfar.serve.toolsets.single import count_tokens
+from lookfar.text.parse.summary import summarise
+
+
+def test_the_pages_of_a_summary_fit_and_lose_nothing() -> None:
+    """Seen to fail with the cursor not advanced, and with a budget of 8,000 tokens."""
+    functions = "".join(
+        f'def function_{number}(left, right):\n    """Adds {number}."""\n    return left\n\n\n'
+        for number in range(700)
+    )
+    methods = "".join(f"    def method_{number}(self): ...\n" for number in range(300))
+    summary = summarise("large.py", f"{functions}class Large:\n{methods}")
+    names: list[str] = []
+    cursor, pages = 0, 0
+    while True:
+        page: dict[str, Any] = render_summary(
+            summary, 1.0, complexity=True, docstrings=True, cursor=cursor
+        )
+        assert count_tokens(page) <= 4_000
+        names += [function["name"] for function in page["functions"]]
+        pages += 1
+        if "nextCursor" not in page:
+            break
+        assert page["truncated"]
+        assert page["nextCursor"] > cursor
+        cursor = page["nextCursor"]
+    assert pages > 2
+    assert names == [function.name for function in summary.functions]
