@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lookfar.errors import how_many
+from lookfar.errors import InvalidArgument, how_many
 from lookfar.serve.cli.exits import write, write_json
 from lookfar.serve.cli.options import clean_text, examples, output_options, quiet_option
 from lookfar.serve.show.printable import safe_name
@@ -84,6 +84,10 @@ def _location(text: str) -> IndexLocation:
     from lookfar import config
     from lookfar.index.copy import IndexLocation
 
+    if not text:
+        raise InvalidArgument(
+            "SOURCE or TARGET is empty.", hint="Name a folder, a server address, or local."
+        )
     if text == _LOCAL:
         return IndexLocation(config.load(None).index.dir)
     if "://" in text:

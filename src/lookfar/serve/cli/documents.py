@@ -191,6 +191,8 @@ def import_(file: str, db: str, replace: bool, quiet: bool, as_json: bool, **opt
         _open_lines(file) as lines,
         progress.show_count("documents", size, quiet=quiet) as show_progress,
     ):
+        if size is not None:  # Stdin can be read only once.
+            _check_lines(file, library.settings.documents.max_chars)
         result = library.database(clean_text(db)).import_lines(
             count_bytes(lines),
             replace=replace,
@@ -256,7 +258,20 @@ def _open_lines(file: str) -> Iterator[IO[str]]:
         yield lines
 
 
+def _check_lines(file: str, max_chars: int) -> None:
+    """Parse a whole file before anything is stored, because a wrong line would end the import."""
+    from lookfar.collections.inserting import parse_lines
+
+    with _open_lines(file) as lines:
+        for _ in parse_lines(lines, max_chars):
+            pass
+
+
 def _open_file(file: str) -> IO[bytes]:
+    if Path(file).is_dir():
+        raise InvalidArgument(
+            f"{file!r} is a folder.", hint="Name a file with one JSON object on each line."
+        )
     try:
         return Path(file).open("rb")
     except FileNotFoundError as error:

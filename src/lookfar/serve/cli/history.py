@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 )
 @click.command()
 @click.argument("query", default="")
-@click.option("--limit", "-n", type=int, default=20, metavar="N", help="At most N commits (20).")
+@click.option(
+    "--limit", "-n", type=click.IntRange(1), default=20, metavar="N", help="At most N commits (20)."
+)
 @commit_options
 @click.option("--after", default="", metavar="DATE", help="Only commits of this day or later.")
 @click.option("--before", default="", metavar="DATE", help="Only commits before this day.")

@@ -133,6 +133,7 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
             _needs_folder_index(filters) and not library.indexed and options["as_of"] is None
         )
         if index_first:
+            _check_question(clean_text(query), filters, options)
             click.echo("This folder is not indexed yet: indexing it first.", err=True)
         with progress.show_progress(
             ", ".join(library.collections), at_once=index_first
@@ -155,6 +156,24 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
                 on_progress=on_progress,
             )
     _write_answer(answer, options, as_json)
+
+
+def _check_question(query: str, filters: Filters, options: dict[str, Any]) -> None:
+    """Refuse a question that cannot be answered, before a folder is indexed for it."""
+    if options["mode"] in ("literal", "regex"):
+        from lookfar.retrieve.grep.matcher import make_matcher
+
+        make_matcher(
+            query,
+            regex=options["mode"] == "regex",
+            case=options["case"],
+            whole_words=options["words"],
+        )
+    elif query.strip() or not (filters or options["hypothesis"]):
+        from lookfar.retrieve.question.plan import make_plan
+
+        top_k = options["top_k"] or 1
+        make_plan(query, mode="keyword", top_k=top_k, filters=filters, embedder=None)
 
 
 def _build_filters(options: dict[str, Any]) -> Filters:
