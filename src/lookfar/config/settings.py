@@ -628,6 +628,7 @@ class ServeSettings:
     log_file: str = setting(
         "", "Log file of the HTTP server; empty means stderr.", location=True, trusted=True
     )
+    access_log: bool = setting(False, "Log a line for every request and tool call.", trusted=True)
     log_arguments: bool = setting(False, "Also log the arguments of tool calls.", trusted=True)
     metrics: bool = setting(False, "Serve Prometheus metrics at /metrics.", trusted=True)
     traces: bool = setting(False, "Send OpenTelemetry traces.", trusted=True)

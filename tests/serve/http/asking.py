@@ -151,15 +151,16 @@ def serving(
     *arguments: object,
     env: Mapping[str, str] | None = None,
     start: Sequence[str] = ("-m", "lookfar"),
+    access_log: bool = True,
 ) -> Iterator[Served]:
     """``lookfar serve --http`` at a free port, over documents below ``folder``."""
+    options = [*map(str, arguments), *(["--access-log"] if access_log else [])]
     home, root = folder / "home", folder / "docs"
     home.mkdir(exist_ok=True)
     if not root.exists():
         write_documents(root)
     process = subprocess.Popen(
-        [sys.executable, *start, "serve", "--http", str(root), "--port", "0"]
-        + [str(each) for each in arguments],
+        [sys.executable, *start, "serve", "--http", str(root), "--port", "0", *options],
         env=environment(home, **(env or {})),
         stderr=subprocess.PIPE,
     )

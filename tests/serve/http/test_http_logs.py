@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from lookfar.serve.cli.main import cli
 from lookfar.serve.http.log_lines import JsonLines, logging_to
 from lookfar.serve.http.metrics import Metrics
+from lookfar.serve.http.visits import Visit, Watch
 from serve.http.asking import Served, environment, serving, write_documents
 from serve.processes import DEADLINE, eventually
 
@@ -116,6 +117,29 @@ def test_arguments_are_logged_only_if_configured(tmp_path: Path) -> None:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+def test_requests_are_logged_only_if_asked_for(tmp_path: Path) -> None:
+    with serving(tmp_path, access_log=False) as served:
+        served.tool("search", query="signing key")
+        served.ask("GET", "/health")
+        served.process.terminate()
+        served.process.wait(DEADLINE)
+        lines = eventually(lambda: served.lines, "a line")
+    assert len(lines) == 1
+    assert lines[0].startswith("Serving http://127.0.0.1:")
+
+
+@pytest.mark.parametrize(("status", "expected"), [(200, []), (404, []), (503, ["warning"])])
+def test_failures_of_the_server_are_logged_always(
+    tmp_path: Path, status: int, expected: list[str]
+) -> None:
+    file = tmp_path / "serve.log"
+    visit = Visit("an-id", "GET")
+    with logging_to(str(file), "info"), Watch().request(visit, {}):
+        visit.status = status
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["level"] for line in lines] == expected
+
+
 @pytest.mark.parametrize("level", ["warning", "error"])
 def test_the_level_is_a_setting(tmp_path: Path, level: str) -> None:
     file = tmp_path / "serve.log"
@@ -153,7 +177,7 @@ def test_an_unread_log_does_not_block_the_server(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "lookfar", "serve", str(docs), "--port", "0"),
-            *("--set", "serve.requests_per_second=0"),
+            *("--set", "serve.requests_per_second=0", "--access-log"),
         ],
         env=environment(home),
         stderr=subprocess.PIPE,

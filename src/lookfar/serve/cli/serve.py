@@ -58,6 +58,7 @@ def mcp(path: tuple[str, ...], **options: Any) -> None:
 @click.option("--host", metavar="NAME", help="Address to listen on (serve.host).")
 @click.option("--port", type=int, metavar="N", help="Port to listen on (serve.port).")
 @click.option("--metrics", is_flag=True, help="Serve Prometheus metrics at /metrics.")
+@click.option("--access-log", is_flag=True, help="Log a line per request (serve.access_log).")
 @click.option("--log-file", metavar="FILE", help="Log to a file, not to stderr (serve.log_file).")
 @click.option("--log-level", type=click.Choice(("debug", "info", "warning", "error")),
               help="Least severe level to log (serve.log_level).")  # fmt: skip
@@ -68,6 +69,7 @@ def serve(
     host: str | None,
     port: int | None,
     metrics: bool,
+    access_log: bool,
     log_file: str | None,
     log_level: str | None,
     **options: Any,
@@ -84,6 +86,7 @@ def serve(
         "serve.host": host,
         "serve.port": port,
         "serve.metrics": metrics or None,
+        "serve.access_log": access_log or None,
         "serve.log_file": log_file,
         "serve.log_level": log_level,
     }

@@ -197,7 +197,10 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
             )
         )
         watch = Watch(
-            Metrics() if settings.metrics else None, traces, log_arguments=settings.log_arguments
+            Metrics() if settings.metrics else None,
+            traces,
+            log_requests=settings.access_log,
+            log_arguments=settings.log_arguments,
         )
         app = make_app(
             offer.make_server(session, changes),

@@ -31,6 +31,8 @@ _KNOWN_METHODS: Final = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split
 
 _requests = logging.getLogger("lookfar.http")
 _calls = logging.getLogger("lookfar.tools")
+_SERVER_ERROR: Final = 500
+"""The lowest status that means that the server failed, not the request."""
 
 
 @dataclass(slots=True)
@@ -60,10 +62,13 @@ class Watch:
         metrics: Metrics | None = None,
         traces: Traces | None = None,
         *,
+        log_requests: bool = False,
         log_arguments: bool = False,
     ) -> None:
+        """Without ``log_requests``, requests and calls are logged for level debug only."""
         self.metrics = metrics
         self._traces = traces
+        self._level = logging.INFO if log_requests else logging.DEBUG
         self._log_arguments = log_arguments
         self.running = 0
 
@@ -93,7 +98,9 @@ class Watch:
                 **({"client": visit.token.name} if visit.token else {}),
                 **({"code": visit.code} if visit.code else {}),
             }
-            _requests.info("%s %s %d", method, route, status, extra=fields)
+            # A failure of the server is worth a line in any log.
+            level = logging.WARNING if status >= _SERVER_ERROR else self._level
+            _requests.log(level, "%s %s %d", method, route, status, extra=fields)
 
     def _span(self, visit: Visit, scope: Mapping[str, Any]) -> AbstractContextManager[None]:
         if self._traces is None:
@@ -123,7 +130,8 @@ class Watch:
                 **extra,
                 **({"arguments": clip(dict(arguments))} if self._log_arguments else {}),
             }
-            _calls.info("%s", tool, extra=fields)
+            level = logging.INFO if self._log_arguments else self._level
+            _calls.log(level, "%s", tool, extra=fields)
 
 
 def _route(scope: Mapping[str, Any]) -> str:
