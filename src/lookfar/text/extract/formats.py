@@ -60,7 +60,7 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "formulas themselves, charts, comments, number formats, columns after the 256th",
     ),
     ExtractedFormat(
-        "CSV", (".csv", ".tsv"), "sheets.extract_csv", 1, "A1:F40",
+        "CSV", (".csv", ".tsv"), "sheets.extract_csv", 2, "A1:F40",
         "all rows as tables with the header row repeated; the delimiter is detected",
         "line breaks inside values, columns after the 256th",
     ),
@@ -70,7 +70,7 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "images, styles, books with copy protection",
     ),
     ExtractedFormat(
-        "HTML", (".html", ".htm", ".xhtml"), "html.extract_html", 1, "",
+        "HTML", (".html", ".htm", ".xhtml"), "html.extract_html", 2, "",
         "main text, headings with their ids, lists, tables, code with its language, links",
         "navigation, scripts, styles, hidden parts, images except for their description",
     ),
@@ -80,12 +80,12 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "images, widgets, long outputs after their first lines",
     ),
     ExtractedFormat(
-        "Mail", (".eml",), "mail.extract_eml", 1, "part=2",
+        "Mail", (".eml",), "mail.extract_eml", 2, "part=2",
         "subject, sender, recipients, date, text, attachments by their own extractors",
         "other headers, HTML where there is plain text, attachments of unknown types (named)",
     ),
     ExtractedFormat(
-        "Mailbox", (".mbox",), "mail.extract_mbox", 1, "message=12",
+        "Mailbox", (".mbox",), "mail.extract_mbox", 2, "message=12",
         "every message, as mail",
         "as mail",
     ),
@@ -95,12 +95,12 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "images, objects, headers and footers, bold and italics",
     ),
     ExtractedFormat(
-        "LaTeX", (".tex", ".latex", ".ltx"), "latex.extract_latex", 1, "",
+        "LaTeX", (".tex", ".latex", ".ltx"), "latex.extract_latex", 2, "",
         "sections, text, lists, tables, verbatim code, links, footnotes, formulas as source",
         "the preamble, comments, own commands (only their arguments stay), included files",
     ),
     ExtractedFormat(
-        "Subtitles", (".srt", ".vtt"), "subtitles.extract_subtitles", 1, "time=00:12:30",
+        "Subtitles", (".srt", ".vtt"), "subtitles.extract_subtitles", 2, "time=00:12:30",
         "what is said, in paragraphs of half a minute, speakers of WebVTT",
         "styles, positions, the times of single cues",
     ),

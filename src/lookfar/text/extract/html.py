@@ -15,9 +15,6 @@ from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
 from lookfar.text.extract.html_blocks import BlockWriter, is_skipped
 from lookfar.text.extract.writer import Writer
 
-_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
-_DECLARATION = re.compile(rb"^\s*<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{1,40})")
-_HEAD = 4096
 _MAIN = "main, [role=main]"
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)")
 _DEEPEST = 2_000
@@ -40,8 +37,7 @@ def extract_html(data: bytes, limits: Limits) -> Extracted:
 
 def write_page(writer: Writer, data: bytes, limits: Limits, declared: str = "") -> str:
     """Write the blocks of a page and return its title. ``declared`` is an outer encoding."""
-    match = _CHARSET.search(data[:_HEAD]) or _DECLARATION.match(data[:_HEAD])
-    text, warnings = decode(data, declared or (match[1].decode("ascii") if match else ""))
+    text, warnings = decode(data, declared)
     writer.warnings += warnings
     _check_depth(text)
     tree = LexborHTMLParser(text.replace("\0", ""))

@@ -37,6 +37,7 @@ _HEADING = re.compile(r"heading (\d)|überschrift (\d)|titre (\d)", re.IGNORECAS
 _TARGET = re.compile(r'HYPERLINK\s+(?:\\l\s+)?"([^"]*)"')
 _SHOWN = ("", "result", "note")
 """Destinations whose text is written."""
+_HIGH_SURROGATE = re.compile("[\ud800-\udbff]")
 _DEEPEST = 500
 
 
@@ -263,7 +264,8 @@ class _Reader:
         code = value + 0x10000 if value < 0 else value
         self._to_skip = self._group.unicode_skip
         if 0 < code < 0x110000:
-            if 0xDC00 <= code < 0xE000 and self._parts and "\ud800" <= self._parts[-1] < "\udc00":
+            before = self._parts[-1] if self._parts else ""
+            if 0xDC00 <= code < 0xE000 and _HIGH_SURROGATE.fullmatch(before):
                 high = ord(self._parts.pop())
                 code = 0x10000 + ((high - 0xD800) << 10) + (code - 0xDC00)
             self._add(chr(code))
