@@ -267,8 +267,12 @@ def numbered(place: str) -> int:
 
 
 def pdf_text(path: Path, place: str) -> str:
+    """The page in both orders that pdftotext knows: it mixes up some columns in each of them."""
     page = str(numbered(place))
-    return run("pdftotext", "-f", page, "-l", page, str(path), "-").decode()
+    return "".join(
+        run("pdftotext", *order, "-f", page, "-l", page, str(path), "-").decode()
+        for order in ((), ("-raw",))
+    )
 
 
 def pandoc_text(path: Path, _: str) -> str:

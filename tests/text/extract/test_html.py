@@ -69,9 +69,12 @@ def test_a_page_without_main_keeps_its_heading_and_drops_link_lists() -> None:
     links = "".join(f"<li><a href={n}>Page number {n}</a>" for n in range(9))
     result = extract_html(f"""<body><div class=sidebar><ul>{links}</ul></div>
         <header><h1>Title</h1></header><div class=sidebar>A box with prose.</div>
-        <p>Words.</p><table role=presentation><tr><td><p>In a layout table</table></body>""")
+        <footer>Imprint</footer><article><p>Words.</p><footer>By Åsa</footer></article>
+        <article>More.</article>
+        <table role=presentation><tr><td><p>In a layout table</table></body>""")
     assert "Page number" not in result.text
-    for words in ("# Title", "A box with prose.", "Words.", "In a layout table"):
+    assert "Imprint" not in result.text
+    for words in ("# Title", "A box with prose.", "Words.", "By Åsa", "In a layout table"):
         assert words in result.text
     only_links = extract_html(f"<body><nav><ul>{links}</ul></nav></body>")
     assert "[Page number 3](3)" in only_links.text

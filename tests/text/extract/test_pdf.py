@@ -57,6 +57,25 @@ def test_two_columns_are_read_one_after_the_other() -> None:
         assert text.index("left words in row number 11") < text.index("right words in row number 0")
 
 
+def test_a_line_across_the_page_ends_both_columns() -> None:
+    rows = [
+        part
+        for n in range(20)
+        for part in (
+            Drawn(60, 700 - 12 * n - 40 * (n > 9), f"left words in row number {n} of"),
+            Drawn(330, 700 - 12 * n - 40 * (n > 9), f"right words in row number {n} of"),
+        )
+    ]
+    across = Drawn(
+        60, 568, "A caption that runs across the gutter of the two columns of this page."
+    )
+    text = extract_pdf(make_pdf([*rows[:20], across, *rows[20:]])).text
+    order = ("left words in row number 9", "right words in row number 9", "caption",
+             "left words in row number 10", "right words in row number 10")  # fmt: skip
+    offsets = [text.index(words) for words in order]
+    assert offsets == sorted(offsets)
+
+
 def test_a_page_drawn_in_a_wild_order_is_ordered_by_place() -> None:
     rows = column(60, 700, *[f"Sentence {n:02} ends here." for n in range(20)], step=2.2)
     wild = [rows[n * 7 % 20] for n in range(20)]

@@ -97,7 +97,7 @@ def test_messages_of_a_mailbox_are_places() -> None:
     )
     result = extract_file("a.mbox", data)
     assert [place.label for place in result.places] == ["message=1", "message=2"]
-    assert place_of(result, "From here on.") == "message=1"
+    assert place_of(result, "First text.\nFrom here on.") == "message=1"
     assert place_of(result, "Second text.") == "message=2"
 
 
@@ -131,7 +131,7 @@ It rises 5\% per ``hour'' on the caf\'e, see \href{https://example.org}{the surv
 and \cite{a} with $a^2$.\footnote{Not always.}
 % gone
 
-Next paragraph: \textbf{bold words}.
+Next paragraph: \textbf{bold words}. % hidden words
 \begin{itemize}\item one \begin{enumerate}\item inner\end{enumerate}\item[key] two\end{itemize}
 \begin{lstlisting}[language=Python]
 def f(): # 100%
@@ -158,11 +158,13 @@ def test_subtitles_become_paragraphs_with_times() -> None:
     srt = (
         "1\r\n00:00:01,000 --> 00:00:03,000\r\nThe <i>harbour</i>\r\nis deep\r\n\r\n"
         "2\r\n00:00:03,500 --> 00:00:05,000\r\nand cold.\r\n\r\n"
-        "3\r\n01:02:03,000 --> 01:02:05,000\r\nThe end.\r\n"
+        "3\r\n00:00:11,000 --> 00:00:12,000\r\nA gull cries.\r\n\r\n"
+        "4\r\n01:02:03,000 --> 01:02:05,000\r\nThe end.\r\n"
     )
     result = extract_file("a.srt", srt)
-    assert result.text == "The harbour is deep\nand cold.\n\nThe end.\n"
-    assert [place.label for place in result.places] == ["time=00:00:01", "time=01:02:03"]
+    assert result.text == "The harbour is deep\nand cold.\n\nA gull cries.\n\nThe end.\n"
+    labels = [place.label for place in result.places]
+    assert labels == ["time=00:00:01", "time=00:00:11", "time=01:02:03"]
 
 
 def test_web_subtitles_name_the_speaker() -> None:
@@ -181,8 +183,8 @@ def test_a_canvas_is_read_by_group_from_top_to_bottom() -> None:
     nodes = [
         {"id": "b", "type": "text", "text": "# Late\nwords", "x": 0, "y": 500},
         {"id": "g", "type": "group", "label": "Ideas", "x": 0, "y": 0, "width": 9, "height": 9},
-        {"id": "f", "type": "file", "file": "a/b.md", "subpath": "#Part", "x": 1, "y": 2},
         {"id": "u", "type": "link", "url": "https://example.org", "x": 1, "y": 3},
+        {"id": "f", "type": "file", "file": "a/b.md", "subpath": "#Part", "x": 1, "y": 2},
     ]
     edges = [{"fromNode": "b", "toNode": "f", "label": "explains"}, {"fromNode": "b"}, 3]
     result = extract_file("a.canvas", json.dumps({"nodes": nodes, "edges": edges}))
