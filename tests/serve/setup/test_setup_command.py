@@ -351,3 +351,32 @@ def test_a_pipe_gets_no_colours(cursor: Path, setup: Setup) -> None:
     assert "\x1b" not in setup("--dry-run").output
     assert json.loads(setup("--dry-run", "--json").stdout)["dry_run"] is True
     assert cursor.read_text(encoding="utf-8") == SAMPLES["cursor"]
+
+
+def test_all_clients_are_set_up_after_one_question(cursor: Path, codex: Path, setup: Setup) -> None:
+    declined = setup("--all", answers="n\n")
+    assert declined.stderr.count("[Y/n]") == 1
+    assert "Change the settings of Cursor, Codex? [Y/n]" in declined.stderr
+    assert "Cursor: not changed" in declined.stdout
+    assert cursor.read_text(encoding="utf-8") == SAMPLES["cursor"]
+    assert codex.read_text(encoding="utf-8") == SAMPLES["codex"]
+    result = setup("--all", answers="y\n")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.count('+        "lookfar": {') == 1
+    assert "lookfar" in cursor.read_text(encoding="utf-8")
+    assert "lookfar" in codex.read_text(encoding="utf-8")
+    again = setup("--all")
+    assert again.exit_code == 0, "nothing would change, so nothing is asked"
+    assert "--client" in setup("--all", "--client", "codex").stderr
+
+
+def test_without_a_client_the_generic_entry_is_printed(
+    setup: Setup, report: Report, project: Path
+) -> None:
+    result = setup("--yes")
+    text = result.stdout[result.stdout.index("{") :]
+    entry = json.loads(text)["mcpServers"]["lookfar"]
+    assert entry["args"][-2:] == ["mcp", str(project)]
+    assert "Add the entry" in result.stderr
+    details = report()["error"]["details"]
+    assert details["entry"] == json.loads(text)

@@ -10,7 +10,12 @@ from lookfar.errors import ConfirmationNeeded, InvalidArgument
 from lookfar.serve.cli.options import examples, folder_argument, output_options
 
 
-@examples("lookfar setup", "lookfar setup --client cursor --dry-run", "lookfar setup --undo")
+@examples(
+    "lookfar setup",
+    "lookfar setup --client cursor --dry-run",
+    "lookfar setup --all --yes",
+    "lookfar setup --undo",
+)
 @click.command()
 @folder_argument(default=None)
 @click.option(
@@ -19,6 +24,9 @@ from lookfar.serve.cli.options import examples, folder_argument, output_options
     multiple=True,
     metavar="NAME",
     help="Only this client, such as cursor, even if it is not detected. Repeatable.",
+)
+@click.option(
+    "--all", "all_at_once", is_flag=True, help="Ask once for all detected clients, not for each."
 )
 @click.option(
     "--scope",
@@ -39,6 +47,7 @@ from lookfar.serve.cli.options import examples, folder_argument, output_options
 def setup(
     path: str | None,
     clients: tuple[str, ...],
+    all_at_once: bool,
     scope: Literal["user", "project"] | None,
     yes: bool,
     dry_run: bool,
@@ -63,6 +72,10 @@ def setup(
         raise ConfirmationNeeded(
             "--json cannot ask for confirmation.", hint="Add --yes, or --dry-run to look first."
         )
-    flow = SetupFlow(path, clients, scope, yes=yes, dry_run=dry_run, as_json=as_json)
+    if all_at_once and clients:
+        raise InvalidArgument("--all contradicts --client.", hint="Omit one of them.")
+    flow = SetupFlow(
+        path, clients, scope, yes=yes, dry_run=dry_run, as_json=as_json, all_at_once=all_at_once
+    )
     code = flow.undo() if undo else flow.run(snippet=snippet, skill=skill, index=not no_index)
     click.get_current_context().exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ from lookfar.serve.cli.setup_report import SetupReport, Step
 from lookfar.serve.daemon.project import project_root
 from lookfar.serve.setup import edits
 from lookfar.serve.setup.backups import Backups, Record
-from lookfar.serve.setup.clients import BY_NAME, CLIENTS, WORKSPACE, Client, Scope
+from lookfar.serve.setup.clients import BY_NAME, CLIENTS, ENTRY, WORKSPACE, Client, Scope
 from lookfar.serve.setup.edits import Edit, Target
 from lookfar.serve.setup.machine import Machine, find_launcher
 from lookfar.serve.setup.trial import Trial
@@ -39,12 +40,14 @@ class SetupFlow:
         yes: bool,
         dry_run: bool,
         as_json: bool,
+        all_at_once: bool = False,
     ) -> None:
         self._machine = Machine.here()
         self._project = _find_project(path)
         self._requested = [_find_client(name) for name in clients]
         self._scope = scope
         self._yes, self._dry_run, self._as_json = yes, dry_run, as_json
+        self._all_at_once = all_at_once
         self._launcher = find_launcher(self._machine)
         self._backups = Backups()
         self._report = SetupReport(self._machine, as_json=as_json)
@@ -55,8 +58,12 @@ class SetupFlow:
         command = " ".join(map(quote, (*self._launcher, "mcp")))
         self._report.say(f"Command that starts Lookfar: {command}")
         seen: set[Path] = set()
-        for client in clients:
-            self._set_up(client, seen)
+        if self._all_at_once and not (self._yes or self._dry_run):
+            self._set_up_at_once(clients, seen)
+        else:
+            for client in clients:
+                if (edit := self._plan_client(client, seen)) is not None:
+                    self._carry_out(edit)
         steps = list(self._report.steps)
         working = [step for step in steps if step.works]
         if self._dry_run:
@@ -77,14 +84,39 @@ class SetupFlow:
         if self._scope == "project":
             clients = [client for client in clients if client.project]
         if not clients:
+            entry = self._make_generic_entry()
+            self._report.say("Most clients accept this entry in their settings for MCP servers:")
+            self._report.say(json.dumps(entry, indent=2, ensure_ascii=False))
             raise NotFound(
                 "No supported client was found on this machine.",
-                hint=f"Name one with --client: {', '.join(BY_NAME)}.",
-                details={"clients": list(BY_NAME)},
+                hint="Add the entry to the settings of your client, or name one with --client:"
+                f" {', '.join(BY_NAME)}.",
+                details={"clients": list(BY_NAME), "entry": entry},
             )
         return clients
 
-    def _set_up(self, client: Client, seen: set[Path]) -> None:
+    def _make_generic_entry(self) -> dict[str, Any]:
+        """Return the entry in the form that most clients accept."""
+        words = [*self._launcher, "mcp", *([str(self._project)] if self._project else [])]
+        return {"mcpServers": {ENTRY: {"command": words[0], "args": words[1:]}}}
+
+    def _set_up_at_once(self, clients: Sequence[Client], seen: set[Path]) -> None:
+        """Show all changes, ask once, and write them."""
+        planned = [self._plan_client(client, seen) for client in clients]
+        plans = [edit for edit in planned if edit is not None]
+        changing = [edit for edit in plans if edit.changes]
+        for edit in changing:
+            self._report.show_diff(edit)
+        titles = ", ".join(edit.target.title for edit in changing)
+        agreed = not changing or self._confirm(f"Change the settings of {titles}?", default=True)
+        for edit in plans:
+            if agreed or not edit.changes:
+                self._carry_out(edit, agreed=True, shown=True)
+            else:
+                self._report.add(Step(edit.target, "declined", edit))
+
+    def _plan_client(self, client: Client, seen: set[Path]) -> Edit | None:
+        """Plan the change for a client; None if there is nothing to plan, or it is reported."""
         scope: Scope = self._scope or ("user" if client.user else "project")
         path = client.config_path(self._machine, scope, self._project)
         if path is None:
@@ -95,10 +127,10 @@ class SetupFlow:
                     f"{client.title} {why}.", hint="Omit --scope project, or name a folder."
                 ),
             )
-            return
+            return None
         target = Target(client.name, client.title, scope, path, client.format)
         if target.real in seen:
-            return
+            return None
         seen.add(target.real)
         try:
             if client.folder == "absolute" and self._project is None:
@@ -106,11 +138,10 @@ class SetupFlow:
                     f"{client.title} starts servers outside of any project.",
                     hint="Name the folder to search: lookfar setup PATH",
                 )
-            edit = self._plan(client, target)
+            return self._plan(client, target)
         except LookfarError as error:
             self._report.add_failure(target, error)
-            return
-        self._carry_out(edit)
+            return None
 
     def _plan(self, client: Client, target: Target) -> Edit:
         before = edits.read(target.real)
@@ -124,7 +155,9 @@ class SetupFlow:
         unchanged = before is not None and after == text
         return Edit(target, before, before if unchanged else edits.encode(before, after))
 
-    def _carry_out(self, edit: Edit, *, agreed: bool = False, question: str = "") -> None:
+    def _carry_out(
+        self, edit: Edit, *, agreed: bool = False, shown: bool = False, question: str = ""
+    ) -> None:
         """Show an edit, ask, and write it."""
         target = edit.target
         if not edit.changes:
@@ -133,7 +166,8 @@ class SetupFlow:
             return
         try:
             edits.refuse_unwritable(target.real)
-            self._report.show_diff(edit)
+            if not shown:
+                self._report.show_diff(edit)
             if self._dry_run:
                 self._report.add(Step(target, "planned", edit))
                 return
