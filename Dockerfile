@@ -13,7 +13,7 @@ RUN useradd --create-home --uid 10001 lookfar && mkdir /data && chown lookfar /d
 RUN --mount=type=bind,from=built,source=/wheels,target=/wheels \
     pip install --no-cache-dir --no-index --find-links /wheels "lookfar[postgres]"
 USER lookfar
-ENV LOOKFAR_INDEX_DIR=/data PYTHONUNBUFFERED=1
+ENV LOOKFAR_DATA_DIR=/data PYTHONUNBUFFERED=1
 VOLUME /data
 EXPOSE 8377
 ENTRYPOINT ["lookfar"]

@@ -37,7 +37,7 @@ TRUSTED = {
     *("serve.hosts", "serve.origins", "serve.tokens_file", "serve.max_body_bytes"),
     *("serve.body_seconds", "serve.request_seconds", "serve.requests_per_second"),
     *("serve.max_concurrent", "serve.log_level", "serve.log_file", "serve.log_arguments"),
-    *("serve.metrics", "serve.traces"),
+    *("serve.metrics", "serve.traces", "serve.access_log"),
 }
 
 
@@ -846,3 +846,25 @@ def test_relative_paths_start_at_the_callers_folder(place: Place, tmp_path: Path
     settings = place.load({"index.dir": "mine"}, PWD=str(tmp_path), LOOKFAR_DOCUMENTS_DIR="./texts")
     assert settings.index.dir == str(tmp_path / "mine")
     assert settings.documents.dir == str(tmp_path / "texts")
+
+
+def test_one_variable_moves_all_data(place: Place, tmp_path: Path) -> None:
+    data = tmp_path / "volume"
+    env = place.env | {"LOOKFAR_DATA_DIR": str(data)}
+    settings = config.load(place.root, environ=env)
+    assert settings.index.dir == str(data)
+    assert config.tokens_file(settings.serve, env) == data / "tokens.json"
+    assert config.memory_folder(settings, place.root).is_relative_to(data / "memory")
+    assert settings.documents.dir == str(data / "documents")
+    assert settings.embed.models_dir == str(data / "models")
+    # A setting of one kind wins, so that a container with LOOKFAR_INDEX_DIR keeps its indexes.
+    elsewhere = config.load(place.root, environ=env | {"LOOKFAR_INDEX_DIR": str(tmp_path / "old")})
+    assert elsewhere.index.dir == str(tmp_path / "old")
+    assert elsewhere.documents.dir == str(data / "documents")
+
+
+def test_the_data_folder_may_be_relative_or_below_home(place: Place) -> None:
+    below_home = place.env | {"LOOKFAR_DATA_DIR": "~/data"}
+    assert config.data_dir(below_home) == place.home / "data"
+    assert config.data_dir(place.env | {"LOOKFAR_DATA_DIR": "data"}) == Path.cwd() / "data"
+    assert config.data_dir(place.env | {"LOOKFAR_DATA_DIR": ""}) == config.data_dir(place.env)

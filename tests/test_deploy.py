@@ -25,7 +25,8 @@ def services() -> dict[str, Any]:
 
 
 def test_every_variable_is_a_setting(services: dict[str, Any]) -> None:
-    known = {each.variable for each in config.describe()} | {config.TOKENS_VARIABLE}
+    known = {setting.variable for setting in config.describe()}
+    known |= {config.TOKENS_VARIABLE, config.DATA_VARIABLE}
     named = {
         name
         for service in ("indexer", "front")

@@ -28,6 +28,7 @@ from lookfar.config.folders import (
     FOREIGN_FILES as FOREIGN_FILES,
     PROJECT_FILE as PROJECT_FILE,
     config_file as config_file,
+    DATA_VARIABLE as DATA_VARIABLE,
     data_dir as data_dir,
     memory_folder as memory_folder,
     settings_files as settings_files,

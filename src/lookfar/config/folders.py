@@ -21,6 +21,8 @@ FOREIGN_FILES: Final = (
 )
 """Files of other systems in a folder, which are read while their toolset is served."""
 USER_FILE_VARIABLE: Final = "LOOKFAR_CONFIG"
+DATA_VARIABLE: Final = "LOOKFAR_DATA_DIR"
+"""Moves everything that is stored. Not a setting, because the defaults of settings depend on it."""
 PROJECT_PLACEHOLDER: Final = "{project}"
 """In ``memory.dir``: replaced by a name that is unique to each project."""
 
@@ -40,8 +42,13 @@ def settings_files(root: Path, environ: Mapping[str, str] | None = None) -> tupl
 
 
 def data_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder for indexes when ``index.dir`` is not set."""
+    """Return the folder for indexes, databases, memories, tokens and models.
+
+    A setting may move some of them elsewhere, such as ``index.dir``.
+    """
     env = read_environment(environ)
+    if path := env.get(DATA_VARIABLE):
+        return Path(os.path.abspath(expand_home(path, env)))
     return _platform_dir(env, "XDG_DATA_HOME", ".local/share", "LOCALAPPDATA", "Local")
 
 

@@ -27,6 +27,7 @@ from lookfar.config.checks import (
 )
 from lookfar.config.environment import TOKENS_VARIABLE, read_environment
 from lookfar.config.folders import (
+    DATA_VARIABLE,
     PROJECT_FILE,
     PROJECT_PLACEHOLDER,
     USER_FILE_VARIABLE,
@@ -231,7 +232,7 @@ def _read_project_file(root: Path) -> Iterator[Given]:
 
 
 def _read_variables(env: Mapping[str, str]) -> Iterator[Given]:
-    others = (USER_FILE_VARIABLE, TOKENS_VARIABLE)
+    others = (USER_FILE_VARIABLE, TOKENS_VARIABLE, DATA_VARIABLE)
     for variable in sorted(env):
         if not variable.startswith(VARIABLE_PREFIX) or variable in others:
             continue
