@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from lookfar.common.lines import Lines
@@ -47,6 +47,7 @@ _WRAPPED = re.compile(
     re.DOTALL,
 )
 """Types that stand for the type inside them."""
+_SPACE = re.compile(r"\s")
 _LOOSE = re.compile(r"\s*([.()])\s*")
 _EMPTY = frozenset(("None", "null", "undefined", "nil", "False", "True", "void"))
 
@@ -83,7 +84,9 @@ def simplify(written: str, rules: CallRules) -> str:
     if "<" in written:
         written = _GENERIC.sub("", written)
     written = written.replace("?.", ".").replace("->", ".").replace("::", ".").replace("!", "")
-    written = _LOOSE.sub(r"\1", written).replace("{}", "()")
+    if _SPACE.search(written):
+        written = _LOOSE.sub(r"\1", written)
+    written = written.replace("{}", "()")
     head, dot, rest = written.partition(".")
     if head in rules.own:
         written = OWN + dot + rest
@@ -113,6 +116,7 @@ def _empty_brackets(written: str) -> str:
     return "".join((*outside, written[start:])) if depth == 0 else UNKNOWN
 
 
+@lru_cache(maxsize=4096)
 def simplify_type(written: str) -> str:
     """Return the class that a type names, as an expression for an object of it; or ``?``."""
     written = written.strip().lstrip(":").strip().strip("\"'").strip()
@@ -157,6 +161,7 @@ class _Reader:
         self._sections = document.sections
         self._section_starts = [section.span.start for section in document.sections]
         self._kinds = {symbol.section: symbol.kind for symbol in document.symbols}
+        self._paths: dict[str, str] = {}
         self._scopes: list[_Scope] = []
         self._starts: list[int] = []
         self._variables: dict[int, dict[str, set[str]]] = {}
@@ -196,6 +201,13 @@ class _Reader:
                 if value := _only(values):
                     known.setdefault(section, {})[name] = value
         return known
+
+    def _simplify(self, written: str) -> str:
+        """Reduce an expression; the same ones occur again and again in a file."""
+        path = self._paths.get(written)
+        if path is None:
+            path = self._paths[written] = simplify(written, self._rules)
+        return path
 
     # -- scopes --
 
@@ -306,7 +318,7 @@ class _Reader:
                 return expression
         if not written or written in _EMPTY:
             return "" if written else UNKNOWN
-        return simplify(written, self._rules)
+        return self._simplify(written)
 
     def _own_attribute(self, name: str, scope: int) -> tuple[int, str] | None:
         """Return class section and name of an attribute that is set on the object itself."""
@@ -362,7 +374,7 @@ class _Reader:
             before = node.child_by_field_name(receiver)
             if called is None:
                 continue
-            path = simplify(node_text(before), rules) if before is not None else ""
+            path = self._simplify(node_text(before)) if before is not None else ""
             line = self._line_of(self._char(called.start_byte))
             yield from self._place(called.start_byte, line, node_text(called), path)
         for node in nodes.get("decorator", ()):
@@ -371,7 +383,7 @@ class _Reader:
     def _read_callee(self, node: Node, written: str) -> Iterable[CallSite]:
         if len(written) > _LONGEST_CALLEE:  # A long chain: only its last name is of use.
             written = "?." + written[-80:].rpartition(".")[2]
-        path = simplify(written, self._rules)
+        path = self._simplify(written)
         if path == UNKNOWN:
             tail = re.search(r"(?:\.|->|::)\s*([^\W\d][\w$]*)\s*$", written)
             path = f"?.{tail[1]}" if tail else UNKNOWN
@@ -430,7 +442,6 @@ class _Reader:
     # -- definitions --
 
     def _read_symbols(self) -> Iterable[CodeSymbol]:
-        lines = Lines(self._document.text)
         text = self._document.text
         symbols = self._document.symbols
         scripted = self._document.language in ("typescript", "tsx")
@@ -451,7 +462,7 @@ class _Reader:
                 parent=section.parent,
                 title=section.title,
                 kind=symbol.kind,
-                line=lines.line_of(at),
+                line=self._line_of(at),
                 end_line=section.span.end_line,
                 returns=simplify_type(symbol.returns) if symbol.returns else "",
                 bases=_read_bases(symbol),
