@@ -17,14 +17,14 @@ Run = Callable[..., Result]
 
 READING_KEYS = [
     "collection", "uri", "title", "heading_path", "start", "end", "start_line", "end_line",
-    "sha256", "text", "state",
+    "sha256", "text", "state", "extracted", "places", "warnings", "also",
 ]  # fmt: skip
 STATUS_KEYS = [
     "collection", "root", "index_dir", "indexed", "generation", "generations", "created_at",
     "held", "documents", "sections", "chunks", "links", "model", "dimensions", "current",
     "disk_bytes", "damage", "failures", "stale", "stale_count", "watcher",
     "vectors",
-    "receipts", "totalFiles", "totalChunks",
+    "receipts", "skipped", "skipped_examples", "totalFiles", "totalChunks",
 ]  # fmt: skip
 
 
@@ -117,10 +117,12 @@ def test_an_outline(handbook: Path, run: Run, ask: Ask) -> None:
         "20      Rotation",
     ]
     shape = ask("outline", "security/keys.md", handbook)
-    assert list(shape) == ["collection", "uri", "title", "language", "lines", "tags", "sections"]
+    assert list(shape) == [
+        *("collection", "uri", "title", "language", "lines", "tags", "sections", "places"),
+    ]
     assert list(shape["sections"][0]) == [
         "level", "title", "heading_path", "start", "end", "start_line", "end_line", "kind",
-        "signature",
+        "signature", "place",
     ]  # fmt: skip
     assert shape["tags"] == ["security"]
 
