@@ -91,3 +91,11 @@ def test_doubt_can_be_turned_off(tmp_path: Path) -> None:
         answer = opened.search(FOREIGN[0])
     assert answer.confidence is None
     assert len(answer.hits) > 3
+
+
+def test_a_pasted_text_is_not_doubted(library: Library) -> None:
+    """Its title alone says too little. Seen to fail when the title was judged like a question."""
+    issue = "Measles vaccine\n\n" + "The opera about Figaro was composed in Vienna. " * 10
+    answer = library.search(issue)
+    assert answer.confidence is None
+    assert "nothing_relevant" not in {note.reason for note in answer.incomplete}

@@ -27,7 +27,7 @@ _LONG: Final = 5
 _TELLING: Final = 2
 """An error message matches if so many words in a row are found, with so many significant ones; the
 rest may be values that the program filled in."""
-_PART: Final = 0.15
+_PART: Final = 0.3
 """Largest boost for a smaller part."""
 _QUOTED: Final = re.compile(r"[`\"“]([^`\"“”\n]{3,200})[`\"”]")
 _WORD: Final = re.compile(r"\w+")

@@ -24,7 +24,7 @@ _ORIGIN: Final = 0.1
 _SAME_NAME: Final = 2
 """A bare file name that more files have names none of them."""
 _TESTS: Final = 0.8
-_PROSE: Final = 0.8
+_PROSE: Final = 0.7
 
 
 def fuse_with_title(whole: Ranking, title: Ranking) -> Ranking:
@@ -43,7 +43,7 @@ def fuse_with_title(whole: Ranking, title: Ranking) -> Ranking:
         scores=(0.0,) * len(candidates),
         steps=(),
         named={**title.named, **whole.named},
-        relevance=title.relevance,
+        relevance=None,
     )
     for stage, ranking in (("whole text", whole), ("title", title)):
         best = max(ranking.scores, default=0.0) or 1.0
