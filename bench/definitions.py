@@ -3,9 +3,9 @@
     python bench/definitions.py FOLDER... [--names 60] [--seed 24] [--misses] [--work FOLDER]
 
 Each FOLDER is a checked-out repository. It is indexed without an embedding model. A random sample
-of the names that Universal Ctags finds exactly once is read by name. A name is right if the answer
-is in the same file, is named like the definition, and is the innermost definition that contains
-its line. Where Ctags knows the last line of a definition, the last lines are compared as well.
+of the names that Universal Ctags finds exactly once, in files that Lookfar reads as code, is read
+by name. A name is right if the answer is in the same file, is named like the definition, and is
+the innermost definition that contains its line. Where Ctags knows the last line of a definition, the last lines are compared as well.
 Needs ``ctags`` (Debian package ``universal-ctags``) on the path. Nothing is written to the folders.
 
 Fields, enumerators, local variables, parameters and imports are not asked for: they are part of
@@ -184,7 +184,8 @@ def main() -> None:
     for folder in given.folders:
         with Library.open(folder, index_dir=work / folder.name, settings=settings) as library:
             library.index()
-            unique = choose_unique(folder, frozenset(page.uri for page in library.listed()))
+            read_as_code = (page.uri for page in library.listed() if page.lane == "code")
+            unique = choose_unique(folder, frozenset(read_as_code))
             chosen = random.Random(given.seed)
             sample = unique
             if given.names and len(unique) > given.names:

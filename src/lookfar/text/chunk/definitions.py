@@ -23,7 +23,7 @@ from lookfar.model import Chunk, Document, Section, Symbol
 from lookfar.text.chunk.identity import chunk_id
 from lookfar.text.chunk.parts import Sizes
 
-VERSION = 4
+VERSION = 5
 """Increase it whenever the same text and sizes give other chunks or embedded texts."""
 
 MERGE_BELOW = 0.5
@@ -32,6 +32,11 @@ MERGE_BELOW = 0.5
 _CHARS_PER_TOKEN = 4
 _LONGEST_SIGNATURE = 200
 _CLOSING = re.compile(r"[ \t]*(?:[)\]}]|(?:end|else|elif|except|catch|finally|fi|done)\b)")
+_SHORT_MEMBER = 3
+"""Lines after the first one of a short constant or property."""
+_LONGEST_CLOSING = 16
+"""Characters of brackets that close a definition, which are not a chunk of their own."""
+_WORDS = re.compile(r"\w")
 _PATH_WORDS = re.compile(r"[\w.]+")
 
 
@@ -145,8 +150,15 @@ class _Cutter:
         self._full_part = max(64, self._full - self._overlap)
         self._most_part = max(self._full_part, self._most - self._overlap)
         self._members: dict[int, list[Section]] = {}
+        # A short constant or property of a type is part of it, and not a place to cut.
+        members = {
+            symbol.section
+            for symbol in document.symbols
+            if symbol.kind in ("constant", "other") and symbol.parent_kind not in ("", "module")
+        }
         for section in document.sections if sizes.by_definitions else ():
-            if section.level:
+            height = section.span.end_line - section.span.start_line
+            if section.level and (section.ordinal not in members or height > _SHORT_MEMBER):
                 self._members.setdefault(section.parent, []).append(section)
 
     def pieces(self) -> list[_Piece]:
@@ -237,11 +249,15 @@ class _Cutter:
         return target
 
     def _join_blanks(self, pieces: Sequence[_Piece]) -> list[_Piece]:
-        """Join white space with the piece before it, or at the start with the one after it."""
+        """Join white space and closing brackets with the piece before them.
+
+        White space at the start joins the piece after it.
+        """
         joined: list[_Piece] = []
         carried = -1
         for piece in pieces:
-            if not self._text[piece.start : piece.end].strip():
+            text = self._text[piece.start : piece.end].strip()
+            if not text or (joined and len(text) <= _LONGEST_CLOSING and not _WORDS.search(text)):
                 if joined:
                     joined[-1] = _with_span(joined[-1], joined[-1].start, piece.end)
                 elif carried < 0:
