@@ -5,8 +5,9 @@
 Each FOLDER is a checked-out repository. It is indexed without an embedding model. A random sample
 of the names that Universal Ctags finds exactly once, in files that Lookfar reads as code, is read
 by name. A name is right if the answer is in the same file, is named like the definition, and is
-the innermost definition that contains its line. Where Ctags knows the last line of a definition, the last lines are compared as well.
-Needs ``ctags`` (Debian package ``universal-ctags``) on the path. Nothing is written to the folders.
+the innermost definition that contains its line. Where Ctags knows the last line of a definition,
+the last lines are compared as well.
+Needs ``ctags`` (Debian package ``universal-ctags``). Nothing is written to the folders.
 
 Fields, enumerators, local variables, parameters and imports are not asked for: they are part of
 a definition. A name is not asked for if its line is written twice, because Ctags looks at one

@@ -305,6 +305,24 @@ def test_what_a_file_defines(case: str) -> None:
     assert record(uri, text) == wanted
 
 
+@pytest.mark.parametrize(
+    ("first", "language"),
+    [
+        ("#!/usr/bin/env python3", "python"),
+        ("#!/usr/bin/env -S python3.11 -u", "python"),
+        ("#! /bin/sh -e", "bash"),
+        ("#!/usr/local/bin/node", "javascript"),
+        ("#!/usr/bin/unknown", "text"),
+        ("no script", "text"),
+    ],
+)
+def test_a_script_without_an_extension_is_read_by_its_interpreter(
+    first: str, language: str
+) -> None:
+    """Seen to fail without ``detect_interpreter``."""
+    assert parse("tools/run", f"{first}\nx = 1\n").language == language
+
+
 def test_a_reference_is_not_a_decision() -> None:
     """Seen to fail with every ``&&`` counted: the function had a complexity of 3."""
     text = "int take(A&& a, B&& b) {\n  return a && b;\n}\n"

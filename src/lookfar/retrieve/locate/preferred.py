@@ -14,7 +14,7 @@ from typing import Literal
 
 from lookfar.model import Section, SymbolKind
 from lookfar.retrieve.locate.file_names import is_aside
-from lookfar.text.parse.languages import detect_language
+from lookfar.text.parse.languages import find_language
 
 TYPES = frozenset(("class", "interface", "struct", "trait", "enum", "type", "module"))
 _FUNCTIONS = frozenset(("function", "method"))
@@ -82,7 +82,7 @@ def choose(candidates: Sequence[Candidate], parts: int) -> list[list[Candidate]]
     remaining = list(candidates)
     has_type = any(candidate.kind in TYPES for candidate in remaining)
     preferences: tuple[Callable[[Candidate], bool], ...] = (
-        lambda candidate: _is_program(candidate.uri),
+        lambda candidate: _is_program(candidate.language),
         lambda candidate: not is_aside(candidate.uri),
         lambda candidate: not candidate.is_declaration,
         lambda candidate: not (has_type and candidate.belongs_to_type),
@@ -101,8 +101,8 @@ def choose(candidates: Sequence[Candidate], parts: int) -> list[list[Candidate]]
     return [_put_main_first(thing) for thing in things]
 
 
-def _is_program(uri: str) -> bool:
-    language = detect_language(uri)
+def _is_program(name: str) -> bool:
+    language = find_language(name)
     return language is not None and language.category == "program"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, NamedTuple
 
 Tier = Literal["full", "structural", "heuristic", "plain"]
@@ -189,6 +190,22 @@ def detect_language(uri: str) -> Language | None:
     # Dockerfile.dev, Makefile.am: the type is before the dot.
     kind = name.partition(".")[0]
     return _BY_NAME.get(kind) if kind in ("dockerfile", "makefile") else None
+
+
+_INTERPRETERS = {
+    "python": "python", "sh": "bash", "bash": "bash", "zsh": "bash", "ksh": "bash", "dash": "bash",
+    "node": "javascript", "ruby": "ruby", "perl": "perl", "lua": "lua", "luajit": "lua",
+    "php": "php", "elixir": "elixir", "fish": "fish",
+}  # fmt: skip
+_SHEBANG = re.compile(
+    r"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-\S+[ \t]+)*)?(?:\S*/)?([a-z]+)[\d.]*(?:\s|$)"
+)
+
+
+def detect_interpreter(text: str) -> Language | None:
+    """Return the language of a script by its first line, such as ``#!/usr/bin/env python3``."""
+    match = _SHEBANG.match(text[:200])
+    return find_language(_INTERPRETERS.get(match[1], "")) if match else None
 
 
 def find_language(language: str) -> Language | None:

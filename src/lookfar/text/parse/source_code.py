@@ -15,7 +15,12 @@ from lookfar.text.parse.boundaries import find_boundaries
 from lookfar.text.parse.definition_tree import Definitions
 from lookfar.text.parse.describe import TEST_NAME, comment_text
 from lookfar.text.parse.grammars.rules import one_line
-from lookfar.text.parse.languages import Language, detect_language, find_language
+from lookfar.text.parse.languages import (
+    Language,
+    detect_interpreter,
+    detect_language,
+    find_language,
+)
 from lookfar.text.parse.syntax_tree import parse_tree
 
 _CPP_SIGNS = re.compile(
@@ -27,7 +32,7 @@ _CPP_SIGNS = re.compile(
 
 def parse(uri: str, text: str) -> Document:
     """Parse one source file; an unknown language is read as plain text."""
-    language = detect_language(uri) or _PLAIN
+    language = detect_language(uri) or detect_interpreter(text) or _PLAIN
     if language.language == "c" and uri.lower().endswith(".h") and _CPP_SIGNS.search(text):
         language = find_language("cpp") or language
     lines = Lines(text)
