@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lookfar.common.folders import folder_bytes
-from lookfar.errors import NotIndexed
+from lookfar.errors import InvalidArgument, NotIndexed
 from lookfar.serve.cli.exits import write, write_json, write_result
 from lookfar.serve.cli.options import (
     confirm,
@@ -128,18 +128,55 @@ def _list_skipped(path: tuple[str, ...], as_json: bool, options: dict[str, Any])
 
 
 @examples(
-    "lookfar delete docs", "lookfar delete docs --dry-run", "lookfar delete docs --yes --json"
+    "lookfar delete docs",
+    "lookfar delete docs --dry-run",
+    "lookfar delete docs --yes --json",
+    "lookfar delete --all --dry-run",
 )
 @click.command()
-@folder_argument()
+@folder_argument(default=None)
+@click.option("--all", "everything", is_flag=True, help="Remove everything that Lookfar stored.")
+@click.option("--databases", is_flag=True, help="With --all: also remove all databases.")
+@click.option("--memories", is_flag=True, help="With --all: also remove all memories.")
 @yes_option
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @library_options
-def delete(path: str, yes: bool, dry_run: bool, as_json: bool, **options: Any) -> None:
+def delete(
+    path: str | None,
+    everything: bool,
+    databases: bool,
+    memories: bool,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Remove the index of a folder. Its files and its memories stay.
 
     PATH is the indexed folder (default: the current one). The next search indexes it again.
+
+    With --all, remove the indexes of all folders, tokens, models, logs and files of the daemon,
+    and list what stays. Databases and memories have no other copy: they stay unless you confirm
+    their removal on its own, or give --databases and --memories.
     """
+    if everything:
+        from lookfar.serve.cli.delete_all import delete_everything
+
+        if path is not None:
+            raise InvalidArgument("--all is for all folders.", hint="Omit the folder.")
+        delete_everything(
+            yes=yes, dry_run=dry_run, as_json=as_json, databases=databases, memories=memories,
+            **options,
+        )  # fmt: skip
+        return
+    if databases or memories:
+        raise InvalidArgument("--databases and --memories need --all.", hint="Add --all.")
+    _delete_index("." if path is None else path, yes, dry_run, as_json, options)
+
+
+def _delete_index(
+    path: str, yes: bool, dry_run: bool, as_json: bool, options: dict[str, Any]
+) -> None:
     with open_library(path, options) as library:
         places = [collection.place for collection in library.deletable() if collection.begun]
         root = library.folder().root.path

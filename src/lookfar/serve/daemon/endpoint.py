@@ -162,10 +162,7 @@ def daemon_command(services: str) -> list[str]:
 
 def runtime_folder(environ: Mapping[str, str] | None = None) -> Path:
     """Return the folder of the socket, created for its owner only."""
-    env = child_environment({}) if environ is None else environ
-    folder = _preferred_folder(env)
-    if len(os.fsencode(folder / "daemon.sock")) > _MAX_SOCKET_PATH:
-        folder = _short_folder(env, folder)
+    folder = runtime_path(environ)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):
@@ -173,6 +170,15 @@ def runtime_folder(environ: Mapping[str, str] | None = None) -> Path:
         _require_own_folder(folder)
     except OSError as error:
         raise from_os_error(error, f"preparing the daemon's folder {folder}") from error
+    return folder
+
+
+def runtime_path(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the path of the folder of the socket, whether or not it exists."""
+    env = child_environment({}) if environ is None else environ
+    folder = _preferred_folder(env)
+    if len(os.fsencode(folder / "daemon.sock")) > _MAX_SOCKET_PATH:
+        folder = _short_folder(env, folder)
     return folder
 
 
