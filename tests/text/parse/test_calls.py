@@ -10,9 +10,10 @@ import pytest
 
 import code_samples
 from lookfar.model import CallFacts
+from lookfar.text.parse.call_expressions import simplify, simplify_type
 from lookfar.text.parse.call_facts import decode_facts, encode_facts
 from lookfar.text.parse.call_rules import CALL_RULES
-from lookfar.text.parse.calls import find_calls, simplify, simplify_type
+from lookfar.text.parse.calls import find_calls
 from lookfar.text.parse.source_code import parse
 
 PYTHON = """\

@@ -188,15 +188,18 @@ def _find_removals(
     words = sorted(wanted)
     any_word = re.compile(rf"(?<![A-Za-z0-9_])({'|'.join(map(re.escape, words))})(?![A-Za-z0-9_])")
     evidence: dict[tuple[str, str], _Evidence] = {}
+    decided: set[str] = set()
     for line in find_removed_lines(repository, tip, words):
         if not _is_code(line.path):
             continue
         for word in {match[1] for match in any_word.finditer(line.text)}:
-            for entry in wanted[word]:
+            for entry in wanted[word] - decided:
                 kind, _, name = entry.partition(" ")
-                if (kind, name) in evidence or vocabulary.may_inherit(line.path, line.text):
+                if not _defined(kind, name, line, vocabulary):
                     continue
-                if _defined(kind, name, line, vocabulary):
+                # Only the newest removal counts: older ones are moves.
+                decided.add(entry)
+                if not vocabulary.may_inherit(line.path, line.text):
                     evidence[kind, name] = _Evidence(line.commit, line.time, line.path)
     return evidence
 

@@ -667,8 +667,7 @@ def _run_git(
     import subprocess
     from tempfile import TemporaryFile
 
-    command = _command(arguments)
-    stdin = "".join(f"{line}\n" for line in given).encode()
+    command, stdin = _command(arguments), "".join(f"{line}\n" for line in given).encode()
     with (
         TemporaryFile() as errors,
         _raise_refusals(repository),

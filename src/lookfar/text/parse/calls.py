@@ -9,12 +9,20 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 from lookfar.common.lines import Lines
 from lookfar.model import CallFacts, CallSite, CodeSymbol, Document, Section, Symbol
 from lookfar.text.normalise import ByteOffsets
+from lookfar.text.parse.call_expressions import (
+    EMPTY,
+    OWN,
+    PARENT,
+    UNKNOWN,
+    simplify,
+    simplify_type,
+)
 from lookfar.text.parse.call_rules import CALL_RULES, Bound, CallRules, Import
 from lookfar.text.parse.comments import compile_query
 from lookfar.text.parse.grammars.rules import node_text
@@ -24,32 +32,13 @@ from lookfar.text.parse.syntax_tree import parse_tree
 if TYPE_CHECKING:
     from tree_sitter import Node, Tree
 
-UNKNOWN = "?"
-OWN = "@"
-PARENT = "^"
-_LONGEST = 20_000
-"""Longer expressions, in characters, are not understood."""
 _LONGEST_CALLEE = 1_000
 """In a chain of calls, each call contains the one before it."""
 _MOST_CALLS = 20_000
 _DEEPEST = 4
 _CONTAINERS = frozenset(("class", "interface", "struct", "trait", "impl", "enum", "module"))
 _NAME = re.compile(r"[^\W\d][\w$]*[!?]?|\$[\w$]+|#?[^\W\d][\w$]*")
-_PATH = re.compile(r"[@^]?[\w$]*(?:\(\))?(?:\.[\w$]+(?:\(\))?)*")
-_PLAIN = re.compile(r"[\w$]+(?:\.[\w$]+)*")
-_BRACKET = re.compile(r"[()\[\]{}]")
 _WORDS = re.compile(r"[^\W\d][\w$]*")
-_GENERIC = re.compile(r"<[\w\s,.:&'\[\]?|*]*>")
-_NEW = re.compile(r"^(?:await\s+|new\s+|&|\*|yield\s+)+")
-_WRAPPED = re.compile(
-    r"^(?:[\w.]+\.)?(?:Optional|Final|ClassVar|Type|type|Rc|Arc|Box|Option|Readonly|Partial|Ref)"
-    r"[\[<](.*)[\]>]$",
-    re.DOTALL,
-)
-"""Types that stand for the type inside them."""
-_SPACE = re.compile(r"\s")
-_LOOSE = re.compile(r"\s*([.()])\s*")
-_EMPTY = frozenset(("None", "null", "undefined", "nil", "False", "True", "void"))
 
 
 def find_calls(document: Document) -> CallFacts | None:
@@ -62,78 +51,6 @@ def find_calls(document: Document) -> CallFacts | None:
     if tree is None:
         return None
     return _Reader(document, rules).read(tree, language.grammar)
-
-
-# --- expressions ---------------------------------------------------------------------------------
-
-
-def simplify(written: str, rules: CallRules) -> str:
-    """Reduce an expression to a path such as ``a.b().c``; ``?`` if it is anything else."""
-    written = written.strip()
-    if len(written) > _LONGEST:
-        return UNKNOWN
-    if _PLAIN.fullmatch(written):
-        head, dot, rest = written.partition(".")
-        if head in rules.own:
-            return OWN + dot + rest
-        return PARENT + dot + rest if head in rules.parents else written
-    creates = written.startswith("new ")
-    written = _NEW.sub("", written)
-    if "(" in written or "[" in written or "{" in written:
-        written = _empty_brackets(written)
-    if "<" in written:
-        written = _GENERIC.sub("", written)
-    written = written.replace("?.", ".").replace("->", ".").replace("::", ".").replace("!", "")
-    if _SPACE.search(written):
-        written = _LOOSE.sub(r"\1", written)
-    written = written.replace("{}", "()")
-    head, dot, rest = written.partition(".")
-    if head in rules.own:
-        written = OWN + dot + rest
-    elif head in rules.parents or head == "super()":
-        written = PARENT + dot + rest
-    if not written or _PATH.fullmatch(written) is None:
-        return UNKNOWN
-    return written if not creates or written.endswith("()") else f"{written}()"
-
-
-def _empty_brackets(written: str) -> str:
-    """Remove what is inside round and curly brackets; square ones make it unknown."""
-    outside: list[str] = []
-    depth = start = 0
-    for match in _BRACKET.finditer(written):
-        bracket = match[0]
-        if bracket in "([{":
-            if depth == 0:
-                outside.append(written[start : match.start()])
-                outside.append("?" if bracket == "[" else bracket)
-            depth += 1
-        else:
-            depth -= 1
-            if depth == 0:
-                outside.append(bracket)
-                start = match.end()
-    return "".join((*outside, written[start:])) if depth == 0 else UNKNOWN
-
-
-@lru_cache(maxsize=4096)
-def simplify_type(written: str) -> str:
-    """Return the class that a type names, as an expression for an object of it; or ``?``."""
-    written = written.strip().lstrip(":").strip().strip("\"'").strip()
-    for _ in range(3):
-        wrapped = _WRAPPED.match(written)
-        if wrapped is None:
-            break
-        written = wrapped[1].strip().strip("\"'")
-    parts = [part.strip().rstrip("?") for part in written.split("|")]
-    parts = [part for part in parts if part not in _EMPTY]
-    if len(parts) != 1:
-        return UNKNOWN
-    name = re.sub(
-        r"^(?:&|\*|mut |const |dyn |impl |'\w+ |struct |static |final |readonly )+", "", parts[0]
-    )
-    name = re.split(r"[\[<]", name)[0].rstrip("&* ").replace("::", ".").replace("\\", ".")
-    return f"{name}()" if re.fullmatch(r"[\w$]+(?:\.[\w$]+)*", name) else UNKNOWN
 
 
 # --- one file ------------------------------------------------------------------------------------
@@ -316,7 +233,7 @@ class _Reader:
             implied = expression in ("var()", "auto()", "let()", "val()")
             if not implied:
                 return expression
-        if not written or written in _EMPTY:
+        if not written or written in EMPTY:
             return "" if written else UNKNOWN
         return self._simplify(written)
 
