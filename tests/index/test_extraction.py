@@ -1,7 +1,7 @@
 """Extraction is confined: a crash, a hang or a bomb costs one file and gives a reason.
 
-Seen to fail without the limit of time (the hang), without that of memory (the bomb), and without
-the replacement of a process that died (the file after the crash).
+Seen to fail without the limit of memory (the bomb), and to hang without the limit of time by the
+clock (a process that waits forever).
 """
 
 from __future__ import annotations
