@@ -1,7 +1,6 @@
 """The call graph of a library: edges by scope, import and type, by name, and through files.
 
-Seen to fail when re-exports were not followed, when a call by name was marked certain, when a
-walk followed ambiguous names, and when a changed file kept its old calls.
+Seen to fail when a call by name was marked certain.
 """
 
 from __future__ import annotations

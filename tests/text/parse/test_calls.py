@@ -1,8 +1,4 @@
-"""What one source file contributes to the call graph.
-
-Seen to fail when parameters were not bound, when a long argument list made a call unknown, and
-when an attribute kept the name of a parameter.
-"""
+"""What one source file contributes to the call graph."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What documents say about code.
-
-Seen to fail when text about the past counted, and when code blocks were read as prose.
-"""
+"""What documents say about code."""
 
 from __future__ import annotations
 
