@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from passage_maker import passage
 
 from lookfar import Library
 from lookfar.model import Hit
 from lookfar.retrieve.answer.diversify import _find_common_path
+from retrieve.passage_maker import passage
 
 
 @pytest.fixture

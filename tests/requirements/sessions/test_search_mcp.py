@@ -64,7 +64,7 @@ def session(
 def test_the_ten_tools_take_what_the_document_says(session: Session) -> None:
     tools = session.client.tools()
     inputs = {
-        name: tool["inputSchema"].get("properties", {}).keys() - {"confirm"}
+        name: tool["inputSchema"].get("properties", {}).keys() - {"confirm", "cursor"}
         for name, tool in tools.items()
     }
     search = {"query", "top_k", "mode", "alpha", "compact"}
