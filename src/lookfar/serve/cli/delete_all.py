@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from lookfar.common.folders import folder_bytes, list_folder
+from lookfar.common.folders import folder_bytes, list_folder, scan_folder
 from lookfar.config import Settings, config_file, data_dir, load, tokens_file
 from lookfar.errors import how_many
 from lookfar.serve.cli.exits import write, write_json
@@ -155,7 +155,7 @@ def _remove(place: _Place) -> None:
 def _remove_empty_folders(settings: Settings) -> None:
     own, state = data_dir(), endpoint.daemon_log_path().parent
     for folder in (own / "documents", own / "memory", own, state, Path(settings.index.dir)):
-        if folder.is_dir() and not any(folder.iterdir()):
+        if folder.is_dir() and not scan_folder(folder):
             folder.rmdir()
 
 

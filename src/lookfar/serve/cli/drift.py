@@ -7,23 +7,29 @@ from typing import Any
 import click
 
 from lookfar.serve.cli.exits import CHECK_FAILED, write_result
-from lookfar.serve.cli.options import examples, library_options, open_library
+from lookfar.serve.cli.options import (
+    examples,
+    folder_argument,
+    library_options,
+    open_library,
+    quiet_option,
+)
 from lookfar.serve.show import progress
 
 
 @examples("lookfar drift", "lookfar drift ~/src/shop --json")
 @click.command()
-@click.argument("folder", default=".")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@folder_argument()
+@quiet_option
 @library_options
-def drift(folder: str, quiet: bool, as_json: bool, **options: Any) -> int:
+def drift(path: str, quiet: bool, as_json: bool, **options: Any) -> int:
     """Show documentation that names what is gone.
 
     Symbols, files, options, settings and parameters that a document names as code, that were in
-    this repository, and that were removed after the text was last changed. FOLDER is an indexed
+    this repository, and that were removed after the text was last changed. PATH is an indexed
     folder in a git repository (default: the current one). The exit code is 9 if there are any.
     """
-    with open_library((folder,), options) as library:
+    with open_library((path,), options) as library:
         names = ", ".join(library.collections)
         with progress.show_progress(names, quiet=quiet, at_once=False) as on_progress:
             report = library.drift(on_progress=on_progress)
