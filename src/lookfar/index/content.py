@@ -1,7 +1,7 @@
 """The text of a file: decoded, or extracted from a document in a child process.
 
-A text file of a format that is usually extracted, such as a template in HTML, is read as source
-where its own text is what people look for.
+Some text files whose format is usually extracted are read as source instead: HTML templates, and
+files from which nothing can be extracted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lookfar.text.normalise import normalise_lines, normalise_text
 from lookfar.text.parse.html_templates import is_template
 
 _TEXT_FORMATS: Final = frozenset((".html", ".csv", ".ipynb", ".tex", ".srt", ".canvas", ".eml"))
-"""First extensions of formats that are text, so that their source can be read instead."""
+"""The first extension of each text format: files in these formats can be read as source."""
 _MOST_SOURCE: Final = 1 << 20
 """Larger files are not read as source."""
 
@@ -40,7 +40,7 @@ class Content(NamedTuple):
     extractor: str = ""
     """Name and version of the extractor; empty for a file that has none."""
     as_source: bool = False
-    """The text is that of the file itself, although there is an extractor for it."""
+    """Whether the text is the source of the file, although there is an extractor for it."""
     places: Places = ()
 
 
@@ -65,7 +65,7 @@ def restore_content(text: str, metadata: str) -> Content:
 
 
 def extract_content(uri: str, raw: bytes, extraction: Extraction) -> Content | Skipped:
-    """Return the content of a file whose name has an extractor, or why it has none."""
+    """Return the content of a file whose name has an extractor, or why it is skipped."""
     row = extractor_for(uri)
     assert row is not None
     if row.extensions[0] == ".html" and is_template(raw):

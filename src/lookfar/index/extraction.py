@@ -1,8 +1,8 @@
 """Extract the text of documents in a child process, with limits on time, memory and output.
 
-A file that crashes, hangs or exhausts the process costs only itself: the process is replaced, and
-the file is skipped with a reason. The process answers in JSON, not in pickles, because a hostile
-file may have taken it over. It can write to no file, and does not get the user's environment.
+If a file crashes, hangs or exhausts the process, the process is replaced and only that file is
+skipped, with a reason. The process answers in JSON, not with pickles, because a hostile file may
+have taken it over. It cannot write files and does not get the user's environment.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _LENGTH: Final = 8
 _NICENESS: Final = 10
 _CHILD: Final = "from lookfar.index.extraction import main; main()"
 _PATIENCE: Final = 4
-"""Seconds on the clock for each second of processor time: other programs may be busy, too."""
+"""Wall-clock seconds allowed per second of processor time: other programs may be busy, too."""
 _MOST_BYTES: Final = 256 << 20
-"""The largest answer that is accepted."""
+"""The size of the largest answer that is accepted."""
 _MOST_FILES: Final = 500
-"""Files after which the process is replaced, so that memory it cannot return does not add up."""
+"""The process is replaced after this many files, because it cannot free all of its memory."""
 
 TIMED_OUT: Final = "timed_out"
 OUT_OF_MEMORY: Final = "out_of_memory"
@@ -118,7 +118,7 @@ class Extraction:
 
 
 def _ask(process: subprocess.Popen[bytes], uri: str, raw: bytes) -> dict[str, Any] | None:
-    """Send a file to the process and return its answer; None if there is no valid one."""
+    """Send a file to the process and return its answer; None if there is no valid answer."""
     assert process.stdout is not None
     try:
         _send(process, uri, raw)
@@ -216,7 +216,7 @@ def _receive(pipe: IO[bytes]) -> bytes:
 
 
 def _confine(memory_bytes: int) -> None:
-    """Limit memory and forbid writing files and dumps, where the system can."""
+    """Limit memory and forbid writing files and core dumps, where the system supports it."""
     if sys.platform == "win32":
         return
     import resource
@@ -231,7 +231,7 @@ def _confine(memory_bytes: int) -> None:
 
 
 def _limit_time(seconds: float) -> None:
-    """Let the system end this process after so many more seconds of processor time."""
+    """Let the system end this process after this many more seconds of processor time."""
     if sys.platform == "win32":
         return
     import resource

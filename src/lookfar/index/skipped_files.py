@@ -37,7 +37,7 @@ def summarise_skipped(
 
 
 def summarise_stored(store: Store, seen: Walk | None) -> SkippedFiles:
-    """Summarise what a walk skipped, and what the last pass into this store did."""
+    """Summarise what a walk skipped, and what the last pass into this store skipped."""
     return summarise_skipped(seen, load_left_out(store))
 
 
@@ -50,7 +50,7 @@ def load_left_out(store: Store) -> tuple[LeftOut, ...]:
 
 
 def list_skipped(seen: Walk | None, left: Collection[LeftOut]) -> list[Skipped]:
-    """Return every skipped file that is known by name, by URI; files that failed are not."""
+    """Return every skipped file that is known by name, sorted by URI, but not files that failed."""
     entries = list(seen.skipped) if seen is not None else []
     entries += (Skipped(entry.uri, entry.code, entry.message) for entry in left if not entry.failed)
     return sorted(entries, key=lambda entry: entry.uri)

@@ -15,10 +15,10 @@ from lookfar.common.wide_text import detect_wide
 
 UTF8: Final = "utf-8"
 VERSION: Final = 2
-"""Raise this whenever the same bytes would give another text."""
+"""Increase this whenever the same bytes would give a different text."""
 
 _MARKS: Final = (
-    # UTF-32 first: its little-endian mark begins with that of UTF-16.
+    # UTF-32 comes first: its little-endian mark begins with that of UTF-16.
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF8, UTF8),
@@ -36,14 +36,14 @@ _DECLARED_FIRST: Final = re.compile(
     re.IGNORECASE,
 )
 _DECLARED_IN_LINE: Final = re.compile(rb"coding[:=]\s*([\w.-]+)")
-"""Of Python, Emacs and Vim (``fileencoding=``), on one of the first two lines."""
+"""The declarations of Python, Emacs and Vim (``fileencoding=``), on one of the first two lines."""
 _DECLARED_LAST: Final = re.compile(
     rb"""(?:vim?|ex):[^\n]*?\b(?:fileencoding|fenc)=([\w.-]+)"""
     rb"""|Local Variables:.*?\bcoding:\s*([\w.-]+)""",
     re.DOTALL,
 )
 _SUPERSETS: Final = {
-    # As in browsers: what is called one of these is usually written in its superset.
+    # As in browsers: a file that declares one of these is usually written in its superset.
     "ascii": ("cp1252", "latin-1"),
     "iso8859-1": ("cp1252", "latin-1"),
     "shift_jis": ("cp932",),
@@ -73,14 +73,14 @@ _DETECTED: Final = (
     *("cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "cp874", "mac_roman", "cp850"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 )
-"""Encodings that the detector may answer: those that files are really written in."""
+"""Encodings that the detector may return: those that are common in files."""
 _SAMPLE: Final = 65_536
-"""Bytes that the detector examines; it is slow."""
+"""The most bytes that the detector examines, because it is slow."""
 _NEAR: Final = 0.1
-"""Encodings that the detector calls this nearly as good as the best are alternatives."""
+"""Encodings whose ``chaos`` is within this distance of the best are alternatives."""
 _MOST_ALTERNATIVES: Final = 3
 _MOSTLY: Final = 2
-"""A text is damaged UTF-8 if it has this many valid sequences for each invalid byte."""
+"""A text is damaged UTF-8 if it has at least this many valid sequences per invalid byte."""
 _SEQUENCE: Final = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 )
@@ -90,12 +90,12 @@ class Decoded(NamedTuple):
     text: str
     """Without a byte-order mark; line ends are as in the file."""
     encoding: str
-    """The name that Python knows it by."""
+    """Its name in Python."""
     warnings: tuple[str, ...] = ()
 
 
 def decode(raw: bytes, declared: str = "") -> Decoded:
-    """Decode a text file; ``declared`` is the encoding that something around it names."""
+    """Decode a text file; ``declared`` is the encoding that its container names, if any."""
     for mark, encoding in _MARKS:
         if raw.startswith(mark):
             return _decode_marked(raw[len(mark) :], encoding)
@@ -126,7 +126,7 @@ def _replace_invalid(raw: bytes, encoding: str, at: int) -> Decoded:
 
 
 def _decode_declared(raw: bytes, declared: str) -> Decoded | None:
-    """Decode with a declared encoding, if all of the text can be."""
+    """Decode with a declared encoding; None if some of the text is not valid in it."""
     for encoding in _SUPERSETS.get(declared, (declared,)) if declared else ():
         try:
             return Decoded(raw.decode(encoding), encoding)
@@ -168,7 +168,7 @@ def _decode_otherwise(raw: bytes, at: int) -> Decoded:
     replaced = _replace_invalid(raw, UTF8, at)
     valid, invalid = len(_SEQUENCE.findall(raw)), replaced.text.count("\ufffd")
     if valid >= invalid * _MOSTLY:
-        return replaced  # A few damaged characters; any other encoding would damage all of them.
+        return replaced  # Few characters are damaged; any other encoding would damage all of them.
     likely = _detect(raw)
     for encoding, alternatives in likely:
         try:
@@ -193,17 +193,17 @@ def _describe_guess(encoding: str, alternatives: Sequence[str]) -> str:
 
 
 def _detect(raw: bytes) -> list[tuple[str, list[str]]]:
-    """Return likely encodings, best first, with others that would give another text."""
+    """Return likely encodings, best first, each with alternatives that give a different text."""
     from charset_normalizer import from_bytes
 
-    # A character that is cut in two would rule its own encoding out.
+    # End at a line break: a character split in two would rule out the right encoding.
     end = _SAMPLE if len(raw) > _SAMPLE else len(raw)
     sample = raw[: raw.rfind(b"\n", 0, end) + 1 or end]
     matches = list(from_bytes(sample, cp_isolation=list(_DETECTED), preemptive_behaviour=False))
     if not matches:
         return []
     likely = [match for match in matches if match.chaos <= matches[0].chaos + _NEAR]
-    # The detector orders equals by name; Western European is by far the most frequent of them.
+    # The detector orders ties by name, but Western European is by far the most frequent.
     likely.sort(key=lambda match: "cp1252" not in match.could_be_from_charset)
     order = {name: place for place, name in enumerate(_DETECTED)}
     names = [
@@ -217,7 +217,7 @@ def _detect(raw: bytes) -> list[tuple[str, list[str]]]:
 
 
 def label(encoding: str) -> str:
-    """Return an encoding under the name that people know."""
+    """Return the common name of an encoding."""
     if encoding.startswith("cp125"):
         return f"windows-{encoding[2:]}"
     if encoding.startswith("utf-"):

@@ -15,10 +15,10 @@ from lookfar.text.extract.extracted import CannotExtract, Limits
 
 _CHUNK = 1 << 18
 _SMALL = 1 << 20
-"""Bytes below which the ratio of compression does not matter."""
+"""The compression ratio of parts smaller than this (bytes) is not checked."""
 _DEEPEST = 250
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-"""How old office files begin, and new ones that are encrypted."""
+"""The first bytes of OLE files: old binary office files, and encrypted new ones."""
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, EOFError, struct.error, NotImplementedError, ValueError,
     OverflowError, OSError,
@@ -26,7 +26,7 @@ _BROKEN = (
 
 
 class Archive:
-    """The parts of a document. Reading is bounded over all parts together."""
+    """The parts of a ZIP-based document. The limit on bytes read covers all parts together."""
 
     def __init__(self, data: bytes, limits: Limits) -> None:
         self._limits = limits
@@ -96,7 +96,7 @@ def _ole_refusal(data: bytes) -> CannotExtract:
 
 
 def parse_xml(data: bytes) -> Element:
-    """Parse XML. Entities of the file are refused, and nothing outside it is loaded."""
+    """Parse XML. Refuse XML that declares entities, and load nothing from outside the file."""
     builder = TreeBuilder()
     _read_xml(data, builder)
     try:

@@ -1,6 +1,7 @@
 """Extract canvases (JSON Canvas, ``.canvas``): texts, linked files, groups and labelled arrows.
 
-Nodes come from top to bottom, those of a group below its label. Places are ``node=ID``.
+Nodes are written from top to bottom, and nodes in a group below the label of the group. Places are
+``node=ID``.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _write_node(writer: Writer, node: dict[str, Any]) -> None:
 def _write_edges(
     writer: Writer, edges: list[dict[str, Any]], nodes: dict[str, dict[str, Any]]
 ) -> None:
-    """Write arrows that have a label; the others say nothing in words."""
+    """Write the arrows that have a label; the others have no text."""
     lines = []
     for edge in edges:
         label = join_words(_text(edge, "label"))

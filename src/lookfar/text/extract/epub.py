@@ -44,7 +44,7 @@ def extract_epub(data: bytes, limits: Limits) -> Extracted:
 
 
 def _refuse_protected(archive: Archive) -> None:
-    """Refuse books with copy protection; obfuscated fonts do not matter."""
+    """Refuse books with copy protection, but accept obfuscated fonts."""
     root = archive.parse_optional("META-INF/encryption.xml")
     for item in root.iter() if root is not None else ():
         if local_name(item.tag) == "EncryptionMethod" and not attribute(

@@ -30,9 +30,9 @@ class Extracted:
     places: tuple[Place, ...] = ()
     """Ascending by start; empty where the format has none."""
     title: str = ""
-    """The title in the file's metadata; without one the first heading of the text serves."""
+    """The title in the file's metadata. If it is empty, the first heading is used as the title."""
     warnings: tuple[str, ...] = ()
-    """What was lost, for users: ``page 7 has no text (a scan?)``."""
+    """What was lost, in words for users: ``page 7 has no text (a scan?)``."""
 
 
 class CannotExtract(Exception):
@@ -49,21 +49,21 @@ class CannotExtract(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what one file may cost; the caller also limits time and memory of the process."""
+    """Limits for extracting one file; the caller also limits the time and memory of the process."""
 
     max_output_chars: int = 20_000_000
-    """The text is cut after so many characters, with a warning."""
+    """The text is truncated after this many characters, with a warning."""
     max_expanded_bytes: int = 400_000_000
-    """A compressed file whose parts are larger than this together is refused."""
+    """A compressed file is refused if the total expanded size of its parts exceeds this."""
     max_ratio: int = 1_000
-    """A compressed part that grows by more than this factor is refused, unless it is small."""
+    """A compressed part that expands by more than this factor is refused, unless it is small."""
     max_parts: int = 20_000
-    """Pages, slides, sheets, cells, messages and members of an archive."""
+    """The most pages, slides, sheets, notebook cells, messages or members of an archive."""
     max_depth: int = 64
-    """Nesting of elements, groups and lists that is followed."""
+    """How deep nested elements, groups and lists are followed."""
     max_attached: int = 3
-    """Nesting of attachments in messages."""
+    """How deep attached messages are followed."""
     max_output_lines: int = 60
-    """Lines of one output of a notebook cell."""
+    """The most lines kept of one output of a notebook cell."""
     header_every: int = 40
     """Rows after which the header of a sheet is repeated."""

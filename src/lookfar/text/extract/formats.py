@@ -20,7 +20,7 @@ class ExtractedFormat(NamedTuple):
     extractor: str
     """``module.function`` in this package, imported when first needed."""
     version: int
-    """Raised when the same bytes give another text; indexes then read these files again."""
+    """Increased when the same bytes give a different text; indexes then read the files again."""
     place: str
     """An example of the places in citations, or ``""``."""
     keeps: str
@@ -115,7 +115,7 @@ _BY_EXTENSION = {ending: row for row in EXTRACTORS for ending in row.extensions}
 
 
 def extractor_for(uri: str) -> ExtractedFormat | None:
-    """Return the row for a file name or URI by its extension, or ``None``."""
+    """Return the format of a file name or URI by its extension, or ``None``."""
     stem, dot, ending = uri.rpartition("/")[2].rpartition(".")
     return _BY_EXTENSION.get(f".{ending.lower()}") if stem and dot else None
 

@@ -23,7 +23,7 @@ _SELF_CLOSING = frozenset(
     " nobr option p param rp rt s small source strike strong tbody td tfoot th thead tr tt u"
     " wbr".split()
 )
-"""Elements that need no end tag, or whose nesting the parser bounds."""
+"""Elements that need no end tag, or whose nesting the parser limits."""
 
 
 def extract_html(data: bytes, limits: Limits) -> Extracted:
@@ -36,7 +36,10 @@ def extract_html(data: bytes, limits: Limits) -> Extracted:
 
 
 def write_page(writer: Writer, data: bytes, limits: Limits, declared: str = "") -> str:
-    """Write the blocks of a page and return its title. ``declared`` is an outer encoding."""
+    """Write the blocks of a page and return its title.
+
+    ``declared`` is the encoding that the container of the page names, if any.
+    """
     text, warnings = decode(data, declared)
     writer.warnings += warnings
     _check_depth(text)
@@ -59,7 +62,7 @@ def write_page(writer: Writer, data: bytes, limits: Limits, declared: str = "") 
 
 
 def _check_depth(text: str) -> None:
-    """Refuse nesting that takes the parser minutes: its time grows with the square of the depth."""
+    """Refuse deep nesting: the parser's time grows with the square of the depth."""
     depth = 0
     for match in _TAG.finditer(text):
         if match[2].lower() not in _SELF_CLOSING:

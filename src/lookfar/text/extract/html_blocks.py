@@ -24,7 +24,7 @@ _NAVIGATION = frozenset(
     "navbar nav sidebar breadcrumb breadcrumbs toc menu pagination pager sphinxsidebar related"
     " site-header site-footer skip-link cookie-banner".split()
 )
-"""Classes and ids of navigation, if most of the text in them is links."""
+"""Classes and ids of elements that are navigation if most of their text is links."""
 _ALWAYS_SKIPPED = frozenset("headerlink linenos lineno anchor-link sr-only visually-hidden".split())
 _SPACE = re.compile(r"[ \t\r\n\f\v]+")
 _AROUND_BREAK = re.compile(r" *\n *")
@@ -200,7 +200,7 @@ class BlockWriter:
         self._writer.table(rows)
 
     def _cells(self, row: LexborNode, depth: int, above: dict[int, tuple[int, str]]) -> list[str]:
-        """Return the cells of a row; a cell over several rows or columns is in each of them."""
+        """Return the cells of a row; repeat a cell that spans several rows or columns in each."""
         cells: list[str] = []
 
         def fill_from_above() -> None:
@@ -289,7 +289,7 @@ def _anchor_of(heading: LexborNode) -> str:
 
 
 def _language_of(block: LexborNode) -> str:
-    """Return the language of a code block by the classes of it, its code or its parent."""
+    """Return the language of a code block by its classes, or those of its code or its parent."""
     nodes = [block, block.css_first("code"), block.parent]
     nodes.append(block.parent.parent if block.parent is not None else None)
     for node in nodes:
@@ -302,7 +302,7 @@ def _language_of(block: LexborNode) -> str:
 
 
 def _spaced_link(text: str, target: str) -> str:
-    """Return a link with the spaces around its text outside of it."""
+    """Return a link, with leading and trailing spaces of its text moved outside the link."""
     inner = text.strip()
     if not inner or "](" in inner or "\n" in inner or not target or target == "#":
         return text

@@ -1,6 +1,7 @@
 """Extract LaTeX: sections, text, lists, tables, verbatim code, links; formulas as they are.
 
-Commands are not expanded and no other file is read. Unknown commands give way to their arguments.
+Commands are not expanded and no other file is read. Unknown commands are replaced with their
+arguments.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class _Reader:
         self._flush()
 
     def _skip_comment(self, position: int) -> int:
-        """Return the position after a comment; its line break and indentation belong to it."""
+        """Return the position after a comment, its line break and the indentation that follows."""
         end = self._source.find("\n", position)
         if end < 0:
             return len(self._source)
@@ -214,7 +215,7 @@ class _Reader:
             body = body[options.end() :]
             word = re.search(r"language=\{?([\w+#]+)", options[1] or "")
             language = word[1].lower() if word else options[2] or ""
-        if name == "Highlighting":  # By pandoc: every word is in a command.
+        if name == "Highlighting":  # Written by pandoc: every word is in a command.
             body = _plain(re.sub(r"^\[[^\]]*\]", "", body))
         if name != "comment":
             self._writer.code(body, language)
@@ -302,7 +303,7 @@ class _Reader:
         return end + 1
 
     def _arguments(self, position: int, most: int) -> tuple[int, list[str]]:
-        """Return the position after the arguments of a command, and those in braces."""
+        """Return the position after the arguments of a command, and the arguments in braces."""
         arguments: list[str] = []
         source = self._source
         space = re.compile(r"[ \t]*\n?[ \t]*")

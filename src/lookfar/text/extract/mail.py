@@ -1,7 +1,7 @@
 """Extract mail: EML and MBOX, with headers, text, and attachments by their own extractors.
 
-Places are ``part=N`` in a message and ``message=N`` in a mailbox, counted from 1. Of alternatives
-the plain text is taken. Nothing is fetched.
+Places are ``part=N`` in a message and ``message=N`` in a mailbox, counted from 1. If a message has
+alternatives, the plain text is used. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ class _MessageWriter:
         self._writer = writer
         self._limits = limits
         self._label = label
-        """Of places; empty for messages of a mailbox, which is the place itself."""
+        """The prefix of places; empty in a mailbox, where each whole message is one place."""
         self._number = 0
 
     def write(self, message: Message, level: int, depth: int) -> str:
-        """Write one message and return its subject; ``depth`` more may be attached inside."""
+        """Write a message and return its subject; follow ``depth`` levels of attached messages."""
         self._place()
         subject = _header(message, "Subject")
         self._writer.heading(level, subject or "(no subject)")
@@ -160,7 +160,7 @@ def _lower_headings(text: str, levels: int) -> str:
 
 
 def _leaves(message: Message, depth: int) -> Iterator[Message]:
-    """Yield the parts that hold content; of alternatives the simplest that can be read."""
+    """Yield the parts with content; if there are alternatives, the simplest readable one."""
     payload = message.get_payload()
     if message.get_content_type() == "message/rfc822" or not isinstance(payload, list):
         yield message

@@ -1,6 +1,7 @@
 """Extract Jupyter notebooks (nbformat 3 and 4): cells as Markdown and fenced code.
 
-Outputs are text only and are cut after some lines. Places are ``cell=N``, counted from 1.
+Only the text of outputs is kept, and long outputs are truncated. Places are ``cell=N``, counted
+from 1.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class _DocumentWriter:
             self.write(item, lists, f"{number}." if numbered else "-", style)
 
     def write_notes(self) -> None:
-        """Write the footnotes of what was written so far."""
+        """Write the footnotes that the text so far refers to."""
         for number, text in enumerate(self._notes, 1):
             self._writer.paragraph(f"[^{number}]: {text}")
         self._notes = []
@@ -188,7 +188,7 @@ class _DocumentWriter:
 
 
 _MIXED = frozenset(("p", "h", "span", "a", "meta", "ruby-base"))
-"""Elements in which text between elements counts."""
+"""Elements whose direct text, between child elements, is part of the document."""
 
 
 def _lines(element: Element) -> Iterator[Element]:
@@ -198,7 +198,7 @@ def _lines(element: Element) -> Iterator[Element]:
 
 
 def _numbered_lists(root: Element) -> set[tuple[str, str]]:
-    """Return style name and level of the lists that have numbers."""
+    """Return the style name and level of each numbered list."""
     styles = child(root, "automatic-styles")
     return {
         (attribute(item, "name"), attribute(level, "level"))

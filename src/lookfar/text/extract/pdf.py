@@ -84,7 +84,7 @@ def _read_page(document: Any, index: int) -> tuple[list[Line], float, bool]:
     try:
         page = document[index]
     except pypdfium2.PdfiumError:
-        return [], 0.0, True  # A damaged page costs that page only.
+        return [], 0.0, True  # Only the damaged page is lost.
     try:
         height = page.get_height()
         text_page = page.get_textpage()
@@ -112,7 +112,7 @@ def _outline(document: Any, limits: Limits) -> defaultdict[int, dict[str, int]]:
             if page is not None and key:
                 levels[page + 1].setdefault(key, min(6, entry.level + 1))
     except (pypdfium2.PdfiumError, UnicodeDecodeError):
-        return levels  # What was read of a damaged outline still helps.
+        return levels  # Keep what was read of a damaged outline.
     return levels
 
 
@@ -121,7 +121,7 @@ def _title(document: Any) -> str:
         title = join_words(document.get_metadata_value("Title"))
     except (pypdfium2.PdfiumError, UnicodeDecodeError):
         return ""
-    # Printers write the name of a file or "untitled" here.
+    # PDF printers write the name of a file or "untitled" here.
     if re.search(r"\.\w{2,4}$|^untitled|^microsoft word", title, re.IGNORECASE):
         return ""
     return title

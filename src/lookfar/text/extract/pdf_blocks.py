@@ -18,12 +18,12 @@ _WIDE_SCRIPT = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff
 _SAME_WORD = re.compile(r"\W+")
 _LONGEST_HEADING = 200
 _FEWEST_ROWS = 3
-"""Fewer aligned lines may be aligned by chance."""
+"""The fewest rows of a table: fewer lines may be aligned by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What the whole document says about its sizes."""
+    """Font sizes and words of the whole document, which decide how its lines are read."""
 
     body: float
     """Font size of most of the text."""
@@ -36,7 +36,7 @@ class Style:
 
 
 def learn_style(pages: Iterable[list[Line]]) -> Style:
-    """Find the size of the body and of the headings."""
+    """Find the font sizes of the body text and of the headings."""
     letters: Counter[float] = Counter()
     heading_letters: Counter[float] = Counter()
     words: set[str] = set()
@@ -60,7 +60,7 @@ def learn_style(pages: Iterable[list[Line]]) -> Style:
 
 
 def title_key(text: str) -> str:
-    """Return a title without case, numbers and punctuation, to compare it with the outline."""
+    """Return a case-folded title without numbers and punctuation, to compare with the outline."""
     return _SAME_WORD.sub("", re.sub(r"^[\dIVX.]+\s", "", text.strip())).casefold()
 
 
@@ -72,7 +72,7 @@ class PageWriter:
         self._style = style
 
     def write(self, lines: Sequence[Line], outline: dict[str, int]) -> None:
-        """Write the blocks of one page; ``outline`` has levels of titles on this page."""
+        """Write the blocks of one page; ``outline`` has the levels of its titles by title key."""
         index = 0
         while index < len(lines):
             index = (
@@ -185,7 +185,7 @@ class PageWriter:
     def _breaks(
         self, lines: Sequence[Line], begin: int, index: int, outline: dict[str, int]
     ) -> bool:
-        """Whether a line starts another block than the one before it."""
+        """Whether a line starts a new block."""
         before, line = lines[index - 1], lines[index]
         if line.monospaced or self._level(line) or title_key(line.text) in outline:
             return True
@@ -211,7 +211,7 @@ class PageWriter:
 
 
 def _line_step(lines: Sequence[Line], begin: int, index: int) -> float:
-    """Return the distance of the first two lines of a paragraph, or 0."""
+    """Return the distance between the first two lines of a paragraph, or 0."""
     if index - begin < 2:
         return 0.0
     return max(0.0, lines[begin].middle - lines[begin + 1].middle)
@@ -243,10 +243,10 @@ def _join_hyphen(text: str, following: str, words: frozenset[str]) -> str:
 
 
 def find_table(lines: Sequence[Line], begin: int) -> tuple[int, list[tuple[float, float]]]:
-    """Return where the table ends that begins at a line, and its columns; 0 if there is none.
+    """Return the end and the columns of the table that begins at a line; 0 if there is none.
 
     Lines of a table have as many cells as its first one, and in each column the cells are aligned
-    at their left, right or centre. Gaps in justified prose are not.
+    at their left, right or centre. The gaps in justified prose are not aligned.
     """
     count = len(lines[begin].cells)
     if count < 2:
@@ -291,7 +291,7 @@ def _is_aligned(lines: Sequence[Line]) -> bool:
 
 
 def _column_of(columns: list[tuple[float, float]], left: float, right: float) -> int:
-    """Return the one column that a cell overlaps, or -1."""
+    """Return the only column that a cell overlaps, or -1 if there are none or several."""
     numbers = [
         number for number, (start, end) in enumerate(columns) if left < end and right > start
     ]

@@ -1,7 +1,8 @@
 """Read the lines of a PDF page through PDFium: text, position, size, style and links.
 
-PDFium is called once per word and not once per character, because a call takes a microsecond. It
-puts words in reading order, but the letters of a right-to-left word in the order of their drawing.
+PDFium is called once per word, not once per character, because each call takes a microsecond. It
+returns words in reading order, but the letters of a right-to-left word in the order in which they
+were drawn.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _MONOSPACED = re.compile(r"mono|courier|consol|menlo|typewriter|cmtt|inconsolata
 _BOLD = re.compile(r"bold|black|heavy|semibold|demi", re.I)
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _PRESENTATION_FORM = re.compile("[\ufb00-\ufb06\ufb1d-\ufdff\ufe70-\ufefc]+")
-# PDFium puts the rest of a hyphenated word behind its hyphen, without a line break.
+# PDFium puts the rest of a hyphenated word directly after its hyphen, without a line break.
 _WORD = re.compile("[^\\s\x02]*\x02|[^\\s\x02]+")
 _HYPHEN = "\x02"
-"""What PDFium gives for a hyphen at the end of a line; in longer texts it is U+FFFE."""
+"""What PDFium returns for a hyphen at the end of a line; in longer texts it is U+FFFE."""
 _CELL_GAP = 0.36
-"""Space between words, in parts of the font size, that may separate cells of a table."""
+"""A gap between words that may separate table cells, as a multiple of the font size."""
 _WIDE_GAP = 1.1
-"""Space that separates cells or columns for certain, since justified lines rarely have it."""
+"""A gap that certainly separates cells or columns: justified lines rarely have one this wide."""
 _MOST_LINKS = 500
 
 
@@ -58,7 +59,7 @@ class Line:
     bold: bool = False
     monospaced: bool = False
     hyphenated: bool = False
-    """Whether the last word may go on in the next line."""
+    """Whether the last word may continue on the next line."""
     cells: list[Cell] = field(default_factory=list)
     """The parts of the line, if there are at least two."""
 
@@ -82,7 +83,7 @@ class Line:
 class _Word:
     text: str
     index: int
-    """Of its first character on the page."""
+    """The index of its first character on the page."""
     left: float
     bottom: float
     right: float
@@ -116,7 +117,7 @@ class _Boxes:
         return box.left, box.bottom, box.right, box.top
 
     def size(self, index: int) -> float:
-        """Return the font size as it is seen, which is the nominal one times the text matrix."""
+        """Return the visible font size: the nominal size scaled by the text matrix."""
         size = float(pdfium.FPDFText_GetFontSize(self._page, index))
         if pdfium.FPDFText_GetMatrix(self._page, index, ctypes.byref(self._matrix)):
             size *= math.hypot(self._matrix.c, self._matrix.d) or 1.0
@@ -147,7 +148,7 @@ def read_lines(document: Any, page: Any, text_page: Any) -> list[Line]:
 
 
 def _split_row(boxes: _Boxes, row: str, start: int) -> Iterator[list[_Word]]:
-    """Yield the words of the lines of a row: PDFium does not break every line."""
+    """Yield the words of each line in a row: PDFium does not break every line."""
     words: list[_Word] = []
     for match in _WORD.finditer(row):
         begin, end = start + match.start(), start + match.end()
@@ -165,7 +166,7 @@ def _split_row(boxes: _Boxes, row: str, start: int) -> Iterator[list[_Word]]:
 
 
 def _page_text(text_page: Any) -> str:
-    """Return one character per index of PDFium, so that offsets are indexes."""
+    """Return the text with one character per PDFium index, so that offsets are also indexes."""
     count = pdfium.FPDFText_CountChars(text_page)
     if count <= 0:
         return ""
@@ -175,7 +176,7 @@ def _page_text(text_page: Any) -> str:
     text = buffer.raw[: 2 * max(0, written - 1)].decode("utf-16-le", "replace")
     text = text.replace("\ufffe", _HYPHEN)
     if len(text) != count:
-        # Characters outside the basic plane, or some that have no text.
+        # The page has characters outside the BMP, or characters without text.
         codes = (pdfium.FPDFText_GetUnicode(text_page, index) for index in range(count))
         text = "".join(chr(code) if 0 < code < 0x110000 else "\0" for code in codes)
     return text
@@ -205,13 +206,13 @@ def _join(words: list[_Word]) -> str:
 
 
 def _unify(text: str) -> str:
-    """Replace hyphen marks, ligatures and presentation forms by ordinary characters."""
+    """Replace hyphen marks, ligatures and presentation forms with ordinary characters."""
     text = text.replace(_HYPHEN, "-")
     return _PRESENTATION_FORM.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
 
 
 def _restore_spaces(words: list[_Word]) -> str:
-    """Return a line of code in which words have the distances they have on the page."""
+    """Return a line of code with spaces that match the gaps on the page."""
     letters = sum(len(word.text) for word in words)
     width = sum(word.right - word.left for word in words) / letters
     if width <= 0:
@@ -254,7 +255,7 @@ def _order_right_to_left(words: list[_Word]) -> list[_Word]:
     steps = sum(1 if after.left > before.left else -1 for before, after in pairwise(foreign))
     if steps <= 0 or len(foreign) * 2 < len(words):
         return words
-    # The line was drawn from left to right: turn it, but keep the order of Latin phrases.
+    # The line was drawn from left to right: reverse it, but keep the order of Latin phrases.
     ordered: list[_Word] = []
     phrase: list[_Word] = []
     for word in reversed(words):
@@ -294,7 +295,7 @@ def _page_links(document: Any, page: Any) -> Iterator[_Link]:
 
 
 def _insert_links(words: list[_Word], middle: float, links: list[_Link]) -> list[_Word]:
-    """Write the words below a link as a Markdown link. A visible URL stays as it is."""
+    """Write the words that a link covers as a Markdown link. A visible URL stays as it is."""
     for item in links:
         if not item.bottom <= middle <= item.top:
             continue

@@ -1,7 +1,7 @@
 """Put the lines of a PDF page in reading order, and find what every page repeats.
 
-The order of the file is kept where it reads well. A page whose columns were drawn line by line is
-split at its gutter, and a page whose order jumps about is ordered by its white space.
+The order of the file is kept if it is plausible. A page whose columns were drawn line by line is
+split at the gap between the columns. A page whose order jumps about is ordered by its white space.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import pairwise
 from lookfar.text.extract.pdf_lines import Cell, Line
 
 _MARGIN = 0.12
-"""The part of a page at its top and bottom where headers and footers are."""
+"""The share of the page height, at the top and at the bottom, for headers and footers."""
 _FEWEST_REPEATS = 3
 _NUMBER = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
 _DEEPEST_CUT = 12
@@ -96,7 +96,7 @@ def _gap(intervals: list[tuple[float, float]], least: float) -> float | None:
 
 
 def drop_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> int:
-    """Remove headers, footers and page numbers that repeat from page to page; count them."""
+    """Remove headers, footers and page numbers that repeat; return how many lines were removed."""
     seen: dict[str, Counter[int]] = defaultdict(Counter)
     edges: list[list[tuple[Line, str]]] = []
     for lines, height in zip(pages, heights, strict=True):

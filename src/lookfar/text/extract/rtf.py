@@ -54,7 +54,7 @@ class _Group:
     hidden: bool = False
     in_table: bool = False
     starts: bool = True
-    """Whether no control word has come yet: the next one names the destination."""
+    """Whether the group has no control word yet: the first one names the destination."""
 
 
 @dataclass(slots=True)
@@ -158,7 +158,7 @@ class _Reader:
         self._group.starts = False
 
     def _decode(self) -> None:
-        """Decode the bytes so far: a character may have two of them."""
+        """Decode the bytes collected so far: a character may have two bytes."""
         if self._bytes:
             page = self._state.fonts.get(self._group.font) or self._state.code_page
             text = bytes(self._bytes).decode(page, "replace")
@@ -219,7 +219,7 @@ class _Reader:
             self._layout(word, value)
 
     def _enter(self, word: str) -> bool:
-        """Choose the destination by the first control word of a group; say whether it is one."""
+        """Set the destination by the first control word of a group; return whether it names one."""
         group = self._group
         if word in ("fonttbl", "stylesheet"):
             group.destination = word

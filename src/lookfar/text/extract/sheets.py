@@ -67,13 +67,13 @@ def extract_csv(data: bytes, limits: Limits) -> Extracted:
 
 
 def _check_archive(data: bytes, limits: Limits) -> None:
-    """Refuse bombs, torn XML and encryption before another library reads the parts."""
+    """Refuse ZIP bombs, truncated XML and encryption before another library reads the parts."""
     archive = Archive(data, limits)
     for name in archive.names():
         if name.endswith((".xml", ".bin", ".rels")):
             part = archive.read(name)
             if name.endswith(".xml"):
-                check_xml(part)  # The reader never returns from some XML that is torn.
+                check_xml(part)  # The reader never returns for some truncated XML.
             if "worksheets/" in name and name.endswith(".xml"):
                 _check_extent(part)
     manifest = "META-INF/manifest.xml"
@@ -192,7 +192,7 @@ _Numbered = tuple[int, list[str]]
 
 
 def _blocks(rows: Iterator[_Numbered], size: int) -> Iterator[list[_Numbered]]:
-    """Yield blocks of rows that are not empty, without their empty last cells."""
+    """Yield blocks of non-empty rows, without the empty cells at their end."""
     cells = 0
 
     def trimmed() -> Iterator[_Numbered]:
@@ -212,7 +212,7 @@ def _blocks(rows: Iterator[_Numbered], size: int) -> Iterator[list[_Numbered]]:
 
 
 def _header_index(block: list[_Numbered]) -> int:
-    """Return the first row that is as wide as most rows: the header is there."""
+    """Return the index of the header: the first row that is as wide as most rows."""
     widths = [sum(1 for value in row if value.strip()) for _, row in block]
     usual = sorted(widths)[len(widths) // 2]
     for index, width in enumerate(widths[:10]):

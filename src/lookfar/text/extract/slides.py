@@ -125,7 +125,7 @@ class _SlideWriter:
 
 
 def _shapes(root: Element) -> Iterator[Element]:
-    """Yield shapes, pictures and frames with text, also those in groups."""
+    """Yield shapes, pictures and frames with text, including those in groups."""
     for item in root:
         name = local_name(item.tag)
         if name in ("sp", "graphicFrame", "cxnSp"):
@@ -135,7 +135,7 @@ def _shapes(root: Element) -> Iterator[Element]:
 
 
 def _placeholder(shape: Element) -> str:
-    """Return the kind of a placeholder; ``obj`` without a kind, and empty for other shapes."""
+    """Return the kind of a placeholder (``obj`` if it has none), or empty for other shapes."""
     for first in shape:
         if local_name(first.tag) == "nvSpPr":
             item = child(first, "nvPr", "ph")

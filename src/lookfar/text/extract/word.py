@@ -23,10 +23,10 @@ _MOST_COLUMNS = 200
 @dataclass(slots=True)
 class _Style:
     level: int = 0
-    """Of a heading; 0 for other paragraphs."""
+    """The level of a heading; 0 for other paragraphs."""
     is_code: bool = False
     number: str = ""
-    """Of the list that paragraphs of this style belong to."""
+    """The id of the list that paragraphs of this style belong to."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ def _main_part(archive: Archive) -> str:
 
 
 def _read_styles(root: Element | None, parts: _Parts) -> None:
-    """Find the styles of headings, code and lists, also by the style they are based on."""
+    """Find the styles of headings, code and lists; heading levels and code are inherited."""
     bases: dict[str, str] = {}
     for item in root if root is not None else ():
         if local_name(item.tag) != "style":
@@ -244,7 +244,7 @@ def _outline_level(paragraph: Element) -> int:
 
 
 def _numbering(paragraph: Element, style: _Style) -> tuple[str, int]:
-    """Return the id of the list of a paragraph and its level in it."""
+    """Return the id of the list that a paragraph is in, and its level there."""
     properties = child(paragraph, "pPr", "numPr")
     if properties is None:
         return style.number, 0
@@ -254,7 +254,7 @@ def _numbering(paragraph: Element, style: _Style) -> tuple[str, int]:
 
 
 def _inside(element: Element, name: str) -> Iterator[Element]:
-    """Yield the rows of a table or the cells of a row, also those in content controls."""
+    """Yield the rows of a table or the cells of a row, including those in content controls."""
     for item in element:
         if local_name(item.tag) == name:
             yield item
@@ -269,7 +269,7 @@ def _paragraphs(element: Element) -> Iterator[Element]:
 
 
 def _text_boxes(paragraph: Element) -> Iterator[Element]:
-    """Yield the contents of text boxes once: files repeat them for old readers."""
+    """Yield the contents of each text box once: files repeat them for older programs."""
     for item in paragraph:
         name = local_name(item.tag)
         if name == "txbxContent":

@@ -1,6 +1,6 @@
-"""Write Markdown block by block, with places, so that text of a file cannot become structure.
+"""Write Markdown block by block, with places, and escape what would become structure.
 
-Characters inside a line are not escaped, because quotations must match the file: only what would
+Characters inside a line are not escaped, because quotations must match the file. Only what would
 start a block (``#``, a fence, a table rule) gets a backslash. Control characters are removed.
 """
 
@@ -36,7 +36,7 @@ def join_words(text: str) -> str:
 
 
 def link(text: str, target: str) -> str:
-    """Return a Markdown link, or the text alone if there is nowhere to go."""
+    """Return a Markdown link, or only the text if there is no target."""
     target = "".join(clean(target).split("\n")).strip()
     if not target or not text.strip() or target.lower().startswith(("javascript:", "data:")):
         return text
@@ -62,7 +62,7 @@ class Writer:
     def __init__(self, limits: Limits) -> None:
         self.warnings: list[str] = []
         self.full = False
-        """Whether the limit of output is reached; what is written after that is dropped."""
+        """Whether the output limit is reached; anything written after that is dropped."""
         self._limits = limits
         self._parts: list[str] = []
         self._length = 0
@@ -71,18 +71,18 @@ class Writer:
         self._in_list = False
 
     def place(self, label: str) -> None:
-        """Say where the blocks that follow come from."""
+        """Record where the blocks that follow come from."""
         self._pending.append(join_words(label))
 
     def heading(self, level: int, text: str, anchor: str = "") -> None:
-        """Write a heading of level 1 to 6, with its id unless that follows from the title."""
+        """Write a heading of level 1 to 6, with its id unless the title already implies it."""
         title = _IN_TITLE.sub(r"\\\g<0>", join_words(text).rstrip("#").rstrip())
         if title:
             own = f" {{#{anchor}}}" if anchor and anchor.lower() != _slug(title) else ""
             self._write(f"{'#' * max(1, min(level, 6))} {title}{own}")
 
     def paragraph(self, text: str) -> None:
-        """Write text of the file as a paragraph; its line breaks stay, blank lines do not."""
+        """Write text of the file as a paragraph; keep its line breaks but not its blank lines."""
         text = _INDENTATION.sub("", clean(text).replace("\t", " "))
         self._write(_STARTS_BLOCK.sub(r"\\", re.sub(r"\n{2,}", "\n", text.strip("\n"))))
 
@@ -113,7 +113,7 @@ class Writer:
         self._write("\n".join(lines))
 
     def markdown(self, text: str) -> None:
-        """Write text that is Markdown already, with open fences closed."""
+        """Write text that is already Markdown, and close its open fences."""
         text = clean(text).strip("\n")
         if text.strip():
             self._write(close_fences(text))
