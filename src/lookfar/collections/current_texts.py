@@ -1,8 +1,8 @@
-"""Read the text of files as the disk has them now, with secrets masked.
+"""Read the current text of files on disk, with secrets masked.
 
-The text of an unchanged file that had to be extracted, or whose encoding had to be guessed, comes
-from the index: the hash of the file proves that it is the same, and no answer waits for an
-extractor.
+For an unchanged file that had to be extracted, or whose encoding had to be guessed, the text comes
+from the index. The hash of the file proves that the file is unchanged, and answers do not wait for
+an extractor.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CurrentText(NamedTuple):
     places: Places = ()
     warnings: tuple[str, ...] = ()
     as_source: bool = False
-    """The text is that of the file itself, although there is an extractor for it."""
+    """Whether the text is the source of the file, although there is an extractor for it."""
 
 
 def read_places(row: Mapping[str, Any]) -> Places:
@@ -48,7 +48,7 @@ def read_places(row: Mapping[str, Any]) -> Places:
 
 
 def is_source(row: Mapping[str, Any]) -> bool:
-    """Whether the stored text is that of the file itself, although there is an extractor."""
+    """Whether the stored text is the source of the file, although there is an extractor for it."""
     return bool(row.get("as_source"))
 
 
@@ -60,10 +60,13 @@ class CurrentTexts:
         self._store = store
         self._settings = settings
         self._hashes: dict[str, tuple[Fingerprint, bytes]] = {}
-        """Hashes of extracted files, which may be large, by URI; valid for that fingerprint."""
+        """Hashes of extracted files by URI, each valid for one fingerprint."""
 
     def read_source(self, uri: str) -> str | None:
-        """Return the text of a file, or None as :meth:`read`; of a read-only store, the stored."""
+        """Return the text of a file, or None as :meth:`read` does.
+
+        If the store is read-only, return the stored text.
+        """
         if self._settings().store.read_only:
             with self._store.snapshot() as snapshot:
                 return snapshot.text(uri)
@@ -73,8 +76,8 @@ class CurrentTexts:
     def read_for_citing(self, uri: str, snapshot: Snapshot | None = None) -> str | None:
         """Return the text of a file for citing; None if the disk refuses to read it.
 
-        A document that would have to be extracted again has an empty text: an answer does not
-        wait for that, and reports the passage as changed. ``snapshot`` is the one that is cited.
+        The text is empty if the document would have to be extracted again: an answer does not wait
+        for that, and reports the passage as changed. ``snapshot`` is the one that is cited.
         """
         try:
             current = self.read(uri, extract=False, snapshot=snapshot)
@@ -83,7 +86,7 @@ class CurrentTexts:
         return current.text if current is not None else None
 
     def read_document(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
-        """Parse a document from the disk, and return whether it is what was indexed."""
+        """Parse a document from disk; return it and whether its text is the indexed one."""
         row = snapshot.document(uri)
         if row is None:
             raise unknown_document(snapshot, uri)
@@ -115,9 +118,9 @@ class CurrentTexts:
     ) -> CurrentText | None:
         """Return the text of a file; None if it is gone or contains secrets.
 
-        Without ``extract``, the text of a file that changed since it was indexed is empty if it
-        would have to be extracted. Raises ``NotFound`` if it cannot be extracted any more. A stored
-        text is looked for in ``snapshot`` before the newest one.
+        Without ``extract``, the text is empty if the file has changed and would have to be
+        extracted again. Raises ``NotFound`` if it can no longer be extracted. A stored text is
+        looked up in ``snapshot`` first, then in the newest snapshot.
         """
         try:
             if extractor_for(uri) is None:
@@ -137,7 +140,7 @@ class CurrentTexts:
         except UnicodeDecodeError:
             text = None
         if text is None or "\x1b" in text:
-            # Detecting an encoding takes longer than finding the text that was stored.
+            # Detecting an encoding takes longer than looking up the stored text.
             stored = self._find_stored(uri, content_hash(raw), snapshot)
             if stored is not None:
                 return stored
@@ -168,7 +171,7 @@ class CurrentTexts:
         return self._root.read(uri, policy_from(settings, self._root.path).size_limit(uri))
 
     def _find_stored(self, uri: str, sha: bytes, snapshot: Snapshot | None) -> CurrentText | None:
-        """Return the indexed text of a file with this hash, which is masked already."""
+        """Return the indexed text of a file with this hash; its secrets are already masked."""
         stored = _load_stored(snapshot, uri, sha) if snapshot is not None else None
         if stored is not None or not self._store.exists:
             return stored

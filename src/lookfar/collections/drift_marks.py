@@ -21,7 +21,7 @@ DRIFT_FILE: Final = "drift.json"
 _MOST_SHOWN: Final = 5
 
 Marks = Mapping[str, list[tuple[str, str]]]
-"""By URI: the line of the document, and what to say about it."""
+"""Lines of each document by URI, with what to say about them."""
 
 
 class DriftMarks:
@@ -34,18 +34,18 @@ class DriftMarks:
         self._lock = Lock()
 
     def save(self, drifts: Iterable[Drift]) -> None:
-        """Replace the marks by those of a new report."""
+        """Replace the marks with those of a new report."""
         marks: dict[str, list[tuple[str, str]]] = {}
         for drift in drifts:
             note = f"{drift.name} is {drift.state} since {drift.commit[:8]}"
             marks.setdefault(drift.uri, []).append((drift.text, note))
-        # A mark is a hint: without it, for example on a full disk, the report is still complete.
+        # Marks are only hints: a full disk, for example, must not make the report fail.
         with suppress(LookfarError):
             if self._path.parent.is_dir():
                 files.write_atomic(self._path, pack_record({"marks": marks}), sync=False)
 
     def find(self, uri: str, text: str) -> tuple[str, ...]:
-        """Return what a passage of a document names that is gone."""
+        """Return notes on what a passage of a document names that no longer exists."""
         marks = self._load().get(uri, ())
         notes = (note for line, note in marks if line and line in text)
         return tuple(dict.fromkeys(notes))[:_MOST_SHOWN]

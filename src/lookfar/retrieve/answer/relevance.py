@@ -1,9 +1,10 @@
 """Judge whether the best hit fits the question, on a scale that is the same for every question.
 
-The measure is taken of the best candidate: the BM25 of its document, as a share of the weight of
-all words in the question, plus its cosine. It is divided by the least that right answers have. The
-limits come from questions of one set asked of the documents of another (``bench/quality.py
---doubt``), in folders of 40 to 14,000 documents.
+The measure adds two numbers for the best candidate: the BM25 score of its document, divided by the
+total weight of the question's words, and its cosine similarity. The sum is divided by a threshold
+that correct answers usually reach. The thresholds were measured by asking the questions of one
+question set about the documents of another (``bench/quality.py --doubt``), in folders of 40 to
+14,000 documents.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from lookfar.retrieve.ranking import Ranking, Source
 
 PROSE: Final = 0.72
 CODE: Final = 0.62
-"""Lower than for prose: code seldom has the words of a question."""
+"""The threshold for code is lower than for prose: code seldom has the words of a question."""
 SMALL: Final = 5000
-"""Chunks and documents for which these limits are. They rise with the logarithm of the number:
-among more texts, the best of them looks better by chance."""
+"""The number of chunks and documents for which ``PROSE`` and ``CODE`` were measured. The thresholds
+rise with the logarithm of the number: among more texts, the best one looks better by chance."""
 PER_SIZE: Final = 0.1
 PER_SIZE_BELOW: Final = 0.03
 WORDS_ALONE: Final = 0.2
-"""The limit if only words can be judged: without a model, or with one whose cosines have another
-range than those of the bundled one."""
+"""The threshold if only words can be judged: without a model, or with one other than the bundled
+model, whose cosines have another range."""
 FEWEST: Final = 1000
-"""By words alone, a collection with fewer entries is not judged."""
+"""If only words can be judged, a collection with fewer entries than this has no confidence."""
 HIGH: Final = 1.5
 SHOWN: Final = 3
-"""Hits that are shown if the confidence is low."""
+"""How many hits are shown if the confidence is low."""
 
 
 def measure_relevance(ranking: Ranking) -> float | None:
@@ -56,7 +57,7 @@ def measure_relevance(ranking: Ranking) -> float | None:
 def lacks_words(ranking: Ranking, sources: Sequence[Source], settings: SearchSettings) -> bool:
     """Return whether the best document lacks some word of the question.
 
-    One that has them all is worth a look, however short the question or long the document is.
+    A document with all the words is worth showing, even if its relevance is low.
     """
     best = ranking.candidates[ranking.order()[0]]
     snapshot, document = sources[best.source].snapshot, best.place.document

@@ -1,1 +1,1 @@
-"""The call graph: which definitions a call reaches, who calls a definition, and what it calls."""
+"""The call graph: which definitions a call reaches, what calls a definition, and what it calls."""

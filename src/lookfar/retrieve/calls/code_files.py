@@ -1,6 +1,7 @@
 """The source files of one generation, as the call graph sees them.
 
-Facts are read from the index; a file whose facts are missing or damaged is parsed again.
+The facts of a file are its definitions, imports and calls. They are read from the index, and a file
+whose facts are missing or damaged is parsed again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from lookfar.text.parse.formats import text_parser_for
 
 CONTAINERS: Final = frozenset(("class", "interface", "struct", "trait", "impl", "enum", "module"))
 _MOST_FILES: Final = 4_000
-"""Files whose facts are kept in memory."""
+"""The most files whose facts are kept in memory."""
 _PARTS: Final = re.compile(r"\.prototype\.|::|[.#]")
 _FAMILIES: Final = {
     "javascript": "script", "typescript": "script", "tsx": "script", "c": "c", "cpp": "c",
@@ -34,7 +35,7 @@ _TEST_FILE: Final = re.compile(
 
 
 def is_test_file(uri: str) -> bool:
-    """Whether a path is that of a test, by the usual names."""
+    """Whether a path has one of the usual names of test files."""
     return _TEST_FILE.search(uri) is not None
 
 
@@ -52,7 +53,7 @@ def split_title(title: str) -> tuple[str, str]:
 
 
 def language_family(language: str) -> str:
-    """Return a name that languages which can call each other share."""
+    """Return the family of a language: languages in one family can call each other."""
     return _FAMILIES.get(language, language)
 
 
@@ -69,7 +70,7 @@ class CodeFile:
 
     @cached_property
     def children(self) -> Mapping[int, Mapping[str, list[CodeSymbol]]]:
-        """Definitions by the section around them and by name; -1 for the top of the file."""
+        """Definitions by enclosing section and name; the section is -1 at the top level."""
         children: dict[int, dict[str, list[CodeSymbol]]] = defaultdict(dict)
         for symbol in self.facts.symbols:
             parent = symbol.parent if symbol.parent in self.symbols else -1
@@ -88,7 +89,7 @@ class CodeFile:
 
     @cached_property
     def imports(self) -> Mapping[str, tuple[str, str]]:
-        """Module and name there, by the name here."""
+        """The module and the original name of each import, by the name that this file uses."""
         return {bound: (module, name) for bound, module, name in self.facts.imports}
 
     @cached_property
@@ -127,7 +128,7 @@ class CodeFiles:
         return self._files[document]
 
     def files_with(self, word: str) -> Iterator[CodeFile]:
-        """Yield the files that may contain a word, by URI."""
+        """Yield the files that may contain a word, sorted by URI."""
         documents = [
             document
             for document in self._snapshot.documents_with(fold(word.encode()), Filters())
@@ -137,11 +138,11 @@ class CodeFiles:
         for start in range(0, len(documents), 500):
             some = documents[start : start + 500]
             self._load([document for document in some if document not in self._files])
-            # Another question may empty the cache meanwhile.
+            # Another question may have emptied the cache in the meantime.
             yield from [self.file(document) for document in some]
 
     def named(self, name: str) -> Sequence[Place]:
-        """Return every definition with this last name."""
+        """Return every definition whose name, without its owner, is ``name``."""
         return self._by_name.get(name, ())
 
     @cached_property
@@ -174,7 +175,7 @@ class CodeFiles:
             )
 
     def _parse(self, document: int) -> CallFacts:
-        """Return the facts of a file whose stored ones cannot be used."""
+        """Parse a file whose stored facts cannot be used, and return its facts."""
         uri = self.uri_of(document)
         text = self._snapshot.text(uri) or ""
         return find_calls(text_parser_for(uri, as_source=True)(uri, text)) or CallFacts(

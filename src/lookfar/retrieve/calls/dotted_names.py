@@ -10,12 +10,12 @@ from lookfar.retrieve.calls.resolve import UNKNOWN, Resolver, Value, as_module
 
 
 class DottedNames(Resolver):
-    """Resolves names such as ``package.module.Class.method`` from outside of any file."""
+    """Resolves names such as ``package.module.Class.method`` without the imports of a file."""
 
     def follow(self, dotted: str) -> tuple[Value, tuple[str, ...]]:
-        """Return what the beginning of a dotted Python name stands for, and the rest of it.
+        """Resolve as much of a dotted Python name as exists; return the result and the other parts.
 
-        The name begins with a module, or with a class that only one file defines.
+        The name must begin with a module, or with a class that only one file defines.
         """
         parts = dotted.split(".")
         nowhere = CodeFile(-1, "", CallFacts("python"))
@@ -47,7 +47,7 @@ class DottedNames(Resolver):
         return any(self.files.uri_of(document).endswith("/__init__.py") for document in documents)
 
     def is_submodule(self, file: CodeFile, name: str) -> bool:
-        """Whether a package has a module of this name."""
+        """Whether a package has a module with this name."""
         return bool(self._modules.find_submodule(file, name))
 
     def has_unknown_parents(self, file: CodeFile) -> bool:
@@ -62,7 +62,7 @@ class DottedNames(Resolver):
         )
 
     def list_files(self, value: Value) -> tuple[CodeFile, ...] | None:
-        """Return the files in which the members of a module or class are; None if unknown."""
+        """Return the files that define the members of a module or class; None if uncertain."""
         places = list(value.places if value.kind == "module" else self._list_classes(value, 0))
         files = tuple(self.files.file(place.document) for place in places)
         if value.kind == "module":

@@ -1,4 +1,4 @@
-"""Which file of the repository an import means, by the rules of each language."""
+"""Find the file of the repository that an import refers to, by the rules of each language."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _GO_MODULE = re.compile(r"^module\s+(\S+)", re.MULTILINE)
 
 
 class Modules:
-    """Finds the documents that imports name."""
+    """Finds the documents that imports refer to."""
 
     def __init__(self, files: CodeFiles) -> None:
         self._files = files
         self._documents = files.documents
 
     def find(self, file: CodeFile, module: str) -> tuple[int, ...]:
-        """Return the documents of a module that ``file`` imports; empty if it is not here."""
+        """Return the documents of a module that ``file`` imports; empty if it is not indexed."""
         language = file.language
         if language == "python":
             return self._find_python(file, module)
@@ -52,7 +52,7 @@ class Modules:
             for base in self._python_modules.get(last, ())
             if base == path or (base.endswith(f"/{path}") and self._is_root(base, path))
         ]
-        # The nearest one: a repository may contain several projects.
+        # Take the nearest module: a repository may contain several projects.
         matches.sort(key=lambda base: (-len(posixpath.commonprefix((base, file.uri))), len(base)))
         return self._python_at(matches[0]) if matches else ()
 
@@ -118,7 +118,7 @@ class Modules:
 
     @cached_property
     def _packages(self) -> Mapping[str, str]:
-        """Folders of the packages in this repository by their name, the longest name first."""
+        """The folders of the packages in this repository by package name, longest name first."""
         packages: dict[str, str] = {}
         for uri in self._documents:
             if uri == "package.json" or uri.endswith("/package.json"):

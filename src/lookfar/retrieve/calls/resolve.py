@@ -1,4 +1,4 @@
-"""Find the definitions that a call reaches, by scope, import and the types that are written down.
+"""Find the definitions that a call reaches, by scope, import and the types that the code states.
 
 A result is certain if these rules lead to a definition. Otherwise every definition that the name
 could mean is a result by name. A call that provably leaves the repository has no result.
@@ -23,13 +23,13 @@ from lookfar.text.parse.call_rules import CALL_RULES
 
 _DEEPEST: Final = 16
 _MOST_NAMED: Final = 40
-"""A name with more definitions than this says nothing."""
+"""A name with more definitions than this is not matched by name."""
 _GLOBAL: Final = frozenset(("c", "cpp"))
 """Languages in which a function that is defined once can be called from every file."""
 _SAME_FOLDER: Final = frozenset(("go", "java", "kotlin", "scala"))
 """Languages in which the files of a folder see each other without imports."""
 _CLOSED: Final = frozenset(("python", "go", "rust"))
-"""Languages in which a bare name that a file neither defines nor imports is not in another one."""
+"""Languages whose bare names are not matched by name: a file defines or imports what it uses."""
 _FUNCTIONS: Final = frozenset(("function", "method", "macro"))
 
 Kind = Literal["module", "class", "object", "parent", "function", "outside", "unknown"]
@@ -40,7 +40,7 @@ class Value(NamedTuple):
 
     kind: Kind
     places: tuple[Place, ...] = ()
-    """Of a module, its files; otherwise one definition."""
+    """The files of a module; for other kinds, one definition."""
 
 
 UNKNOWN: Final = Value("unknown")
@@ -81,7 +81,7 @@ class Resolver:
         return self._by_name(file, call.name, member=True) if is_open else _NOTHING
 
     def _is_one(self, places: Sequence[Place]) -> bool:
-        """Whether these places are one thing: overloads and conditional definitions are."""
+        """Whether these places define one thing, as overloads and conditional definitions do."""
         return len({(place.document, self._symbol(place).parent) for place in places}) == 1
 
     def _symbol(self, place: Place) -> CodeSymbol:
@@ -102,7 +102,7 @@ class Resolver:
     def _look_up(
         self, file: CodeFile, section: int, name: str, depth: int
     ) -> tuple[tuple[Place, ...], bool]:
-        """Return the definitions of a bare name, and whether it is known to be elsewhere."""
+        """Return the definitions of a bare name, and whether it is certainly from elsewhere."""
         around = section
         implicit = CALL_RULES[file.language].implicit
         while around >= 0 and around in file.symbols:
@@ -122,7 +122,7 @@ class Resolver:
         return self._look_up_top(file, name, depth)
 
     def _look_up_top(self, file: CodeFile, name: str, depth: int) -> tuple[tuple[Place, ...], bool]:
-        """Return what a name means at the top of a file."""
+        """Return the definitions of a name at the top level of a file; see :meth:`_look_up`."""
         if own := file.children.get(-1, {}).get(name):
             return self._make_places(file, own), False
         if depth > _DEEPEST:
@@ -141,7 +141,7 @@ class Resolver:
     def _look_up_import(
         self, file: CodeFile, module: str, name: str, depth: int
     ) -> tuple[tuple[Place, ...], bool]:
-        """Return the definitions that an import binds, also if the module only passes them on."""
+        """Return the definitions that an import binds, also if the module only re-exports them."""
         for document in self._modules.find(file, module) if name else ():
             other = self.files.file(document)
             found, _ = self._look_up_top(other, name, depth)
@@ -167,7 +167,7 @@ class Resolver:
         return tuple(places)
 
     def _make_places(self, file: CodeFile, symbols: Sequence[CodeSymbol]) -> tuple[Place, ...]:
-        """Return the places of definitions; declarations only if there is nothing else."""
+        """Return the places of definitions, or of declarations if there are no definitions."""
         real = [s for s in symbols if s.kind != "impl" and "o" not in s.marks] or symbols
         return tuple(Place(file.document, symbol.section) for symbol in real)
 
@@ -195,7 +195,7 @@ class Resolver:
         return UNKNOWN if documents else _OUTSIDE
 
     def _find_exported(self, file: CodeFile, name: str, depth: int) -> Value:
-        """Return a name of another module, also if that module only passes it on."""
+        """Return the value of a name in another module, also if that module only re-exports it."""
         if depth > _DEEPEST:
             return UNKNOWN
         own = file.children.get(-1, {}).get(name)
@@ -264,7 +264,7 @@ class Resolver:
             section = file.symbols[section].parent
 
     def _only_class(self, file: CodeFile, name: str) -> Value:
-        """Return the only type of this name in the repository."""
+        """Return the type with this name, if the repository has exactly one."""
         family = language_family(file.language)
         places = [
             place
@@ -333,7 +333,7 @@ class Resolver:
     # -- classes --
 
     def _find_owner(self, file: CodeFile, section: int) -> Value:
-        """Return the object whose method a section is."""
+        """Return an object of the type to which a method belongs."""
         for around in self._around(file, section):
             symbol = file.symbols[around]
             if symbol.kind in CONTAINERS and symbol.kind != "module":
@@ -347,7 +347,7 @@ class Resolver:
         return UNKNOWN
 
     def _find_member(self, value: Value, name: str, depth: int) -> tuple[tuple[Place, ...], bool]:
-        """Return the definitions of a member, and whether it could be somewhere unknown."""
+        """Return the definitions of a member, and whether it may be defined somewhere unknown."""
         if value.kind == "module":
             for place in value.places:
                 exported = self._find_exported(self.files.file(place.document), name, depth + 1)
@@ -366,7 +366,7 @@ class Resolver:
                 continue
             if found := self._own_members(place, name):
                 return found, False
-        # An attribute that is set to something unknown, or a base class that is elsewhere.
+        # It may be an attribute with an unknown value, or be inherited from another package.
         return (), is_open or value.kind == "object"
 
     def _own_members(self, place: Place, name: str) -> tuple[Place, ...]:
@@ -399,7 +399,7 @@ class Resolver:
         )
 
     def _list_classes(self, value: Value, depth: int) -> Iterator[Place]:
-        """Yield a class and its parents; a place with section -1 for an unknown parent."""
+        """Yield a class and its parents; an unknown parent is a place with section -1."""
         waiting = list(value.places)
         seen = set(waiting)
         first = value.kind != "parent"
@@ -422,7 +422,7 @@ class Resolver:
     # -- by name --
 
     def _by_name(self, file: CodeFile, name: str, *, member: bool) -> Reached:
-        """Return every definition that a name could mean; of a member, those inside a type."""
+        """Return every definition a name could mean; for a member, only those inside a type."""
         family = language_family(file.language)
         places = []
         for place in self.files.named(name):

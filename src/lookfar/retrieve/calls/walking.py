@@ -21,7 +21,7 @@ _CONSTRUCTORS: Final = ("__init__", "__new__", "constructor", "initialize", "ini
 MOST_DEPTH: Final = 8
 MOST_NODES: Final = 2_000
 _MOST_VISITED: Final = 400
-"""Definitions whose callers are searched for one question."""
+"""The most definitions whose callers are searched for one question."""
 
 
 class Link(NamedTuple):
@@ -32,11 +32,11 @@ class Link(NamedTuple):
     lines: tuple[int, ...]
     certain: bool
     alone: bool
-    """Whether the calls cannot mean another definition of the repository."""
+    """Whether the calls cannot refer to another definition in the repository."""
 
 
 class Graph:
-    """Call graph of one snapshot; edges are resolved when they are asked for."""
+    """The call graph of one snapshot; edges are resolved on demand."""
 
     def __init__(self, files: CodeFiles) -> None:
         self.files = files
@@ -81,9 +81,9 @@ class Graph:
     def walk(
         self, place: Place, direction: CallDirection, depth: int, limit: int, *, only_tests: bool
     ) -> tuple[list[CallNode], bool]:
-        """Return what is within ``depth`` calls, nearest first, and whether that is all.
+        """Return the definitions within ``depth`` calls, nearest first, and whether these are all.
 
-        Beyond the first call only edges are followed that cannot mean another definition.
+        Beyond the first call, only edges that cannot mean another definition are followed.
         """
         nodes: list[CallNode] = []
         seen = {place, *self._same_targets(place)}
@@ -155,7 +155,7 @@ class Graph:
         }
 
     def _files_that_may_call(self, targets: frozenset[Place]) -> Iterator[CodeFile]:
-        """Yield the files with one of the names, or with the name of a default export's file."""
+        """Yield the files that contain the name of a target, or of the file of a default export."""
         words = self._names_of(targets)
         for place in targets:
             file = self.files.file(place.document)
@@ -170,7 +170,7 @@ class Graph:
                     yield file
 
     def _names_in(self, file: CodeFile, targets: frozenset[Place]) -> set[str]:
-        """Return the names under which a file can call the targets."""
+        """Return the names by which a file can call the targets, including names of its imports."""
         names = self._names_of(targets)
         names.update(
             bound for bound, _, there in file.facts.imports if there in names or there == "default"

@@ -1,1 +1,1 @@
-"""Documentation that names what is gone: compare claims with the code, and with git's history."""
+"""Find documentation that names removed code, by the current code and the git history."""

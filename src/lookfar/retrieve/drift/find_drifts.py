@@ -1,8 +1,8 @@
-"""Find the claims of documents that the code no longer meets, with the commit that changed it.
+"""Find names in documents that the code no longer has, with the commit that removed them.
 
-Precision comes before recall. A name counts as gone only if it is nowhere in the code as it is
-now, if it was once defined in code of this repository that is not a test, and if the line of the
-document is older than the commit that removed it.
+Precision matters more than recall. A name counts as gone only if it is nowhere in the current code,
+if it was once defined in code of this repository that is not a test, and if the line in the
+document is older than the commit that removed the name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ASSIGNS: Final = r"(?P<owner>self\.|this\.|exports\.|cls\.)?{name}\s*(?::[^=]+)
 
 
 class _Evidence(NamedTuple):
-    """Why something counts as gone."""
+    """The commit and path that show that something was removed."""
 
     commit: str
     time: int
@@ -128,7 +128,7 @@ def _suspect(
     lost: Mapping[str, LostPath],
     tree: _Tree,
 ) -> str | None:
-    """Return what to look for in the history if a claim may be wrong; None if it holds."""
+    """Return what to look for in the history if a claim may be wrong; None if it is right."""
     if claim.kind == "file":
         return _find_lost(claim.name, document.uri, paths, lost, tree)
     if claim.kind == "option":
@@ -143,7 +143,7 @@ def _suspect(
     if "." in claim.name and vocabulary.lacks(claim.name) is not None:
         return claim.name
     if claim.kind == "import":
-        return None  # Of a module of another package, or a name that is still there.
+        return None  # The module is from another package, or the name still exists.
     if vocabulary.has(last) or vocabulary.is_foreign(claim.name) or len(last) < 4:
         return None
     return last
@@ -152,7 +152,7 @@ def _suspect(
 def _find_lost(
     name: str, uri: str, paths: frozenset[str], lost: Mapping[str, LostPath], tree: _Tree
 ) -> str | None:
-    """Return the deleted path that a document names, seen from itself or from the root."""
+    """Return the deleted path that a document names, relative to its folder or to the root."""
     plain = name.removeprefix("./")
     if any(path == plain or path.endswith(f"/{plain}") for path in paths):
         return None
@@ -226,7 +226,7 @@ def _defined(kind: str, name: str, line: RemovedLine, vocabulary: Vocabulary) ->
         lacking = vocabulary.lacks(name)
         if lacking is None or not any(_is_same_file(line.path, uri) for uri in lacking.files):
             return False
-        # A package passes on what it imports.
+        # A package re-exports what it imports.
         name = lacking.member
         if re.search(rf"\bimport\b.*\b{re.escape(name)}\b|^\s+{re.escape(name)},?\s*$", text):
             return True
@@ -245,7 +245,7 @@ def _declares(name: str, text: str, *, member: bool) -> bool:
 
 
 def _is_same_file(path: str, uri: str) -> bool:
-    """Whether a path of the history is a file, which may have been in another folder."""
+    """Whether a path in the history is this file, which may have been in another folder."""
     *folders, last = path.split("/")
     *own_folders, own_last = uri.split("/")
     return last == own_last and (not folders or folders[-1:] == own_folders[-1:])

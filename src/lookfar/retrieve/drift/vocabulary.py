@@ -1,4 +1,4 @@
-"""Every word of the code as it is now, to tell what is certainly not in it."""
+"""Collect every word of the current code, to find out what is certainly not in it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _BATCH: Final = 200
 
 
 def is_product(uri: str) -> bool:
-    """Whether a path is neither that of a test nor of an example or of documentation."""
+    """Whether a path is not that of a test, an example or documentation."""
     return not is_test_file(uri) and _BESIDE.search(uri) is None
 
 
 class Lacking(NamedTuple):
-    """A member that is not there."""
+    """A member that a module or class does not have."""
 
     member: str
     files: frozenset[str]
-    """URIs of the files in which it would be."""
+    """URIs of the files that would define it."""
 
 
 class Vocabulary:
@@ -85,7 +85,7 @@ class Vocabulary:
         return self._names.has_unknown_parents(self._files.file(document))
 
     def lacks(self, dotted: str) -> Lacking | None:
-        """Return where a member would be that a module or class of this repository lacks."""
+        """Return the member that a module or class lacks, or None if it has it or may have it."""
         value, rest = self._names.follow(dotted)
         if len(rest) != 1 or value.kind not in ("module", "class"):
             return None
@@ -102,7 +102,7 @@ class Vocabulary:
     def parameters(self, dotted: str) -> tuple[str, frozenset[str]] | None:
         """Return the file and the parameters of a Python function, or of a class.
 
-        None if it is not known, or if it takes any keyword.
+        None if the function is not known, or if it accepts any keyword.
         """
         value, rest = self._names.follow(dotted)
         if rest or len(value.places) != 1 or value.kind not in ("class", "function"):

@@ -16,13 +16,13 @@ from lookfar.retrieve.locate.file_names import is_test
 from lookfar.retrieve.ranking import Candidate, Ranking
 
 _OF_DOCUMENT: Final = 0.8
-"""Share of the whole document in the scores of a long question and its title."""
+"""Share of a score that comes from the document's best passages; the rest is the chunk's own."""
 _NAMED: Final = 0.3
-"""Added to a file that the question names; several named files share it."""
+"""Added to a file that the question names; less for each if it names several."""
 _ORIGIN: Final = 0.1
 """Added to the file in which the error of a stack trace was raised."""
 _SAME_NAME: Final = 2
-"""A bare file name that more files have names none of them."""
+"""A bare file name that more files than this have is ignored."""
 _TESTS: Final = 0.8
 _PROSE: Final = 0.7
 
@@ -30,8 +30,8 @@ _PROSE: Final = 0.7
 def fuse_with_title(whole: Ranking, title: Ranking) -> Ranking:
     """Add the scores of a long question and of its title, each as a share of its best score.
 
-    Documents compete by the sum, so that a document may answer both in different places. Its chunks
-    differ by a part of their own scores.
+    Most of a score comes from the best passages of the whole document, so that a document may match
+    the text and the title in different places. The rest is the chunk's own score.
     """
     candidates: dict[tuple[int, int], Candidate] = {}
     for ranking in (whole, title):
@@ -62,7 +62,7 @@ def fuse_with_title(whole: Ranking, title: Ranking) -> Ranking:
 
 
 def boost_named_files(ranking: Ranking) -> Ranking:
-    """Raise files whose path occurs in the question, most of all the origin of an error."""
+    """Raise files whose path occurs in the question, and the origin of an error most."""
     uris = list(dict.fromkeys(candidate.place.uri for candidate in ranking.candidates))
     named: dict[str, float] = {}
     for path in ranking.plan.paths:
@@ -79,7 +79,7 @@ def boost_named_files(ranking: Ranking) -> Ranking:
 
 
 def match_path(path: str, uris: Sequence[str]) -> list[str]:
-    """Return the URIs with the longest end in common with a path of another machine."""
+    """Return the URIs that share the longest suffix with a path from another machine."""
     parts = path.split("/")
     for first in range(len(parts)):
         end = "/" + "/".join(parts[first:])
@@ -91,7 +91,7 @@ def match_path(path: str, uris: Sequence[str]) -> list[str]:
 
 
 def put_code_first(ranking: Ranking) -> Ranking:
-    """Lower tests and prose, if there is code."""
+    """Lower tests and prose if there is code among the candidates."""
     if not any(candidate.place.lane == "code" for candidate in ranking.candidates):
         return ranking
 

@@ -1,9 +1,9 @@
-"""Answer questions about history from release notes, and find the commits that these describe.
+"""Answer questions about history from release notes, and find the commits that the notes describe.
 
-A release note is a long list, of which one item answers: as a whole it would rank low. So the items
-are compared with the question, and the passage of the best one comes to the front. If the question
-names a version ("what changed in 3.1 about sessions?"), the sections of that version count, and the
-commits that their items describe come with them.
+Release notes are long lists in which one item is the answer, so as a whole they would rank low.
+Therefore the items are compared with the question, and the passage with the best item is ranked
+first. If the question names a version ("what changed in 3.1 about sessions?"), only the sections of
+that version are used, and the commits that their items describe are ranked next to them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _VERSION: Final = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+)(?!\w)")
 _ITEM: Final = re.compile(r"^[ \t]*(?:[-*+•]|\d+[.)])[ \t]+", re.MULTILINE)
 _BLANK: Final = re.compile(r"\n[ \t]*\n")
 _LEAST_SHARE: Final = 0.6
-"""An item answers if it has this share of the question, where rare words count more."""
+"""An item must contain at least this share of the question; rare words count more."""
 _MOST_SECTIONS: Final = 2
 _MOST_ITEMS: Final = 2
 _LONGEST_ITEM: Final = 500
@@ -43,7 +43,7 @@ _STEP: Final = 0.95
 
 
 class _Chunk(NamedTuple):
-    """A chunk of a release note, and the part of it that counts."""
+    """A chunk of a release note, and the range of it that is compared with the question."""
 
     source: int
     place: Place
@@ -65,9 +65,9 @@ class _Item(NamedTuple):
 
 
 def add_release_notes(ranking: Ranking, sources: Sequence[Source], rank: Rank) -> Ranking:
-    """Bring the release notes that answer a question about history to the front.
+    """Rank the release notes that answer a question about history first.
 
-    Other questions leave the ranking as it is. ``rank`` scores the candidates of some sources.
+    The ranking of other questions does not change. ``rank`` scores the candidates of some sources.
     """
     plan = ranking.plan
     if not asks_for_history(plan.text) or plan.filters.heading:
@@ -75,7 +75,7 @@ def add_release_notes(ranking: Ranking, sources: Sequence[Source], rank: Rank) -
     named = _VERSION.search(plan.text)
     version = named[1] if named else ""
     items = _find_items(ranking, sources, version) if version else []
-    if not items:  # No version is named, or it is that of something else, as in "Python 3.7".
+    if not items:  # The question names no version, or that of something else, such as "Python 3.7".
         version = ""
         items = _find_items(ranking, sources, version)
         items = [item for item in items if item.share >= _LEAST_SHARE][:1]
@@ -145,7 +145,7 @@ def _restrict_to_changelogs(ranking: Ranking, number: int, filters: Filters) -> 
 
 
 def _find_items(ranking: Ranking, sources: Sequence[Source], version: str) -> list[_Item]:
-    """Return the items that share something with the question, those that share most first."""
+    """Return the items that share words with the question, best matches first."""
     topics = frozenset(ranking.plan.terms).difference(HISTORY_TERMS, terms_of(version))
     weights = {term: ranking.rarity.get(term, 0.0) for term in topics}
     total = sum(weights.values())
@@ -190,7 +190,7 @@ def _find_commits(
 
 
 def _raise_to_offers(ranking: Ranking, offers: Mapping[Candidate, tuple[float, str]]) -> Ranking:
-    """Give the chunks in ``offers`` at least the score that they are offered."""
+    """Raise the chunks in ``offers`` to at least the score given there."""
     wanted = {(c.source, c.place.key): offer for c, offer in offers.items()}
     present = {(c.source, c.place.key) for c in ranking.candidates}
     missing = [c for c in offers if (c.source, c.place.key) not in present]

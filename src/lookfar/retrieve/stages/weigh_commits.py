@@ -1,4 +1,4 @@
-"""Weigh commits: against documents, by what the question asks, and by what they did."""
+"""Weigh commits against documents, by what the question asks and by what each commit did."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _IN_HISTORY: Final = 1.5
 _WITHOUT_FILES: Final = 0.6
 """Factor for commits that change no file: merges and empty commits."""
 _TITLE: Final = 0.3
-"""What a commit gets whose title has every word of the question."""
+"""Added to a commit whose title has every word of the question."""
 _CREDIT: Final = 1.0
-"""Share of the score of a merge that the commit it brought in gets."""
+"""The share of the score of a merge that a commit of the merged branch gets."""
 _LAST_COMMITS: Final = 5
-"""How many commits of a branch are considered."""
+"""How many of the last commits of a branch are considered."""
 _FEW_BEST: Final = 20
 _INTO_TOPIC: Final = re.compile(r"^Merge .*\binto\b", re.IGNORECASE)
 """The title of a merge that brought a main branch into another one."""
@@ -31,7 +31,7 @@ _MERGE: Final = re.compile(r"\bmerg(?:e|es|ed|ing)\b|\bpull requests?\b|#\d", re
 def weigh_commits(weight: float) -> Stage:
     """Lower commits that compete with documents, and raise them if the question is about history.
 
-    They are short and full of names, so by words alone they would outrank the page that answers.
+    Commits are short and full of names, so by words alone they would outrank the right page.
     """
 
     def weigh(ranking: Ranking) -> Ranking:
@@ -50,9 +50,10 @@ def weigh_commits(weight: float) -> Stage:
 
 
 def boost_titles(ranking: Ranking) -> Ranking:
-    """Raise commits by the share of the question in their title, if history is asked for.
+    """Raise commits by the share of the question in their title, if it asks about history.
 
-    Rare words count more. A release note in the body mentions much that the commit did not do.
+    Rare words count more. The body does not count, because it may quote release notes that mention
+    much that the commit did not do.
     """
     topics = [term for term in ranking.plan.terms if term not in HISTORY_TERMS]
     total = sum(ranking.rarity.get(term, 0.0) for term in topics)
@@ -71,9 +72,9 @@ def boost_titles(ranking: Ranking) -> Ranking:
 
 
 def demote_merges(sources: Sequence[Source]) -> Stage:
-    """Lower commits without files: a merge repeats what its commits say, and did none of it.
+    """Lower commits that change no file: a merge only repeats what its commits say.
 
-    Among commits alone it keeps its place, since the list then shows both.
+    If all candidates are commits, nothing changes, since the list then shows both.
     """
 
     def demote(ranking: Ranking) -> Ranking:
@@ -98,7 +99,7 @@ def demote_merges(sources: Sequence[Source]) -> Stage:
 
 
 def credit_merged_commits(sources: Sequence[Source]) -> Stage:
-    """Raise the last commit of a branch to the score of the merge that names what it did.
+    """Raise the best commit of a merged branch to the score of the merge.
 
     Code hosts write the title of a pull request into the merge, and its commits may say less.
     """
@@ -113,7 +114,7 @@ def credit_merged_commits(sources: Sequence[Source]) -> Stage:
             snapshot = sources[candidate.source].snapshot
             for branch in _read_branches(snapshot, candidate.place):
                 keys = [(candidate.source, commit) for commit in branch]
-                # The commit of the branch that answers best by itself, or else the last one.
+                # The commit of the branch with the best score of its own, or else the last commit.
                 key = max(keys, key=lambda key: scores.get(key, 0.0))
                 offers[key] = max(offers.get(key, 0.0), _CREDIT * score)
         ranking = _add_missing(ranking, offers, sources)
@@ -136,14 +137,14 @@ def _score_commits(ranking: Ranking) -> list[tuple[float, Candidate]]:
 
 
 def _read_branches(snapshot: Snapshot, place: Place) -> Iterator[list[str]]:
-    """Yield the last commits of each branch that a merge brought in; nothing for other commits."""
+    """Yield the last commits of each branch that a merge brought in; none for other commits."""
     if _INTO_TOPIC.search(place.title):
         return
     for commit in _read_parents(snapshot, place.uri)[1:]:
         branch = [commit]
         while len(branch) < _LAST_COMMITS:
             parents = _read_parents(snapshot, branch[-1])
-            # Where pull requests are merged, another merge is where the branch began.
+            # If pull requests are merged, the branch begins at another merge.
             if len(parents) != 1 or len(_read_parents(snapshot, parents[0])) > 1:
                 break
             branch.append(parents[0])
@@ -158,7 +159,7 @@ def _read_parents(snapshot: Snapshot, commit: str) -> list[str]:
 def _add_missing(
     ranking: Ranking, offers: Mapping[tuple[int, str], float], sources: Sequence[Source]
 ) -> Ranking:
-    """Add the first chunk of each commit that is offered a score and is not a candidate yet."""
+    """Add the first chunk of each commit in ``offers`` that is not a candidate yet."""
     present = {(candidate.source, candidate.place.uri) for candidate in ranking.candidates}
     missing = []
     for number, uri in sorted(offers.keys() - present):

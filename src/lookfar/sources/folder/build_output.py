@@ -1,8 +1,8 @@
 """Decide whether a folder with a name like ``target`` or ``vendor`` contains build output.
 
-The name alone proves nothing: a manual may have a page in ``event/target/``. The evidence is a
-build file beside the folder, or a file inside it that only a tool writes. Folders that git ignores
-need no other evidence: the ignore files skip them.
+The name alone is not enough: a manual may have a page in ``event/target/``. The evidence is a build
+file beside the folder, or a file inside it that only a tool writes. Folders that git ignores need
+no other evidence, because the ignore rules already skip them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from lookfar.sources.confine import Handle, Refused, Root, close_folder, lstat_i
 from lookfar.sources.secrets.screen import fold_name
 
 Evidence = Callable[[str], str]
-"""Returns why the folder with this URI is build output; empty if nothing says so."""
+"""Returns why the folder with this URI is build output; empty if there is no evidence."""
 
 _CACHE_TAG: Final = "CACHEDIR.TAG"
-"""Written by cargo, pytest and others into folders that can be made again (bford.info/cachedir)."""
+"""Written by cargo, pytest and others into folders that can be rebuilt (bford.info/cachedir)."""
 
 _GRADLE: Final = (
     "build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts",
@@ -72,7 +72,7 @@ def output_name(name: str) -> str:
 
 
 def presume_output(uri: str) -> str:
-    """Judge a folder by its name alone, where there is no disk to look at, as in old commits."""
+    """Judge a folder by its name alone, where its files cannot be examined, as in old commits."""
     return "by name" if output_name(uri.rpartition("/")[2]) in _USUALLY_OUTPUT else ""
 
 
@@ -88,12 +88,12 @@ def is_output_mark(name: str) -> bool:
 
 
 def is_mark_rule(rule: str) -> bool:
-    """Whether a rule that skips a folder is due to a file inside that folder."""
+    """Whether a rule skips a folder because of a file inside it."""
     return rule.partition("/ ")[2].startswith(_CONTAINS)
 
 
 def gather_evidence(handle: Handle, names: Iterable[str]) -> Evidence:
-    """Return what decides about the folders in one open folder with these entries."""
+    """Return a function that judges the folders in one open folder with these entries."""
     present: dict[str, str] = {}
 
     def explain(uri: str) -> str:
@@ -117,7 +117,7 @@ def _find_beside(key: str, present: Mapping[str, str]) -> str:
 
 
 def find_mark(handle: Handle, name: str) -> str:
-    """Return which file inside a folder says that it is build output; empty if none does."""
+    """Return the file inside a folder that shows that it is build output; empty if none does."""
     try:
         inner = open_child(handle, name)
     except OSError:  # It does not exist, is not a folder, or cannot be read.
@@ -135,9 +135,9 @@ def find_mark(handle: Handle, name: str) -> str:
 
 
 def find_evidence(root: Root, uri: str) -> str:
-    """Return why a folder below a root is build output; empty if nothing says so.
+    """Return why a folder below a root is build output; empty if there is no evidence.
 
-    The folder itself may be gone: a build file beside its name is enough.
+    The folder itself may no longer exist: a build file beside it is enough.
     """
     parent, _, name = uri.rpartition("/")
     if not output_name(name):
@@ -155,7 +155,7 @@ def find_evidence(root: Root, uri: str) -> str:
 
 
 def list_outputs(root: Root, uri: str) -> list[str]:
-    """Return the folders in a folder whose names are those of build output."""
+    """Return the subfolders of a folder that have a usual name of build output."""
     try:
         names = os.listdir(os.path.join(root.path, uri))
     except OSError:
