@@ -395,7 +395,7 @@ def call_graph(result: model.CallGraph) -> str:
         lines.append(styled((f"and more; shown: {len(result.nodes):,}", "dim")))
     tests = sum(node.test for node in result.nodes)
     if tests and result.direction == "callers":
-        lines.append(styled((f"{tests:,} of these are tests", "dim")))
+        lines.append(styled((f"tests among these: {tests:,}", "dim")))
     return printed([*lines, *notes(result.incomplete)])
 
 
