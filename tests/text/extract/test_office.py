@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+
 import pytest
 
 from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
@@ -277,3 +280,17 @@ def test_a_relation_outside_the_archive_reads_nothing() -> None:
     with pytest.raises(CannotExtract) as caught:
         extract_file("a.docx", data)
     assert caught.value.code == "no_text"
+
+
+def test_cells_far_apart_are_refused() -> None:
+    """Seen to fail without the check: the library reserves the whole area and ends the process."""
+    near = make_xlsx(Fees=[["Vessel", 1.0]])
+    with zipfile.ZipFile(io.BytesIO(near)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    far = b'<row r="1"><c r="XFD1048576"><v>1</v></c>'
+    parts[sheet] = parts[sheet].replace(b'<row r="1">', far)
+    with pytest.raises(CannotExtract) as caught:
+        extract_file("fees.xlsx", make_zip({**parts}))
+    assert caught.value.code == "too_large"
+    assert "Vessel" in extract_file("fees.xlsx", near).text
