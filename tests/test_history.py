@@ -282,7 +282,9 @@ def test_a_partial_clone_is_searched_without_diffs(repo: Any, tmp_path: Path) ->
         assert titles(touched) == ["Call it a manual"]
         # Whoever makes it a whole one gets the diffs.
         repo.git("-C", str(clone), "config", "--unset", "remote.origin.promisor")
-        repo.git("-C", str(clone), "fetch", "--quiet", "--refetch", "--no-filter")
+        # Otherwise git may repack in the background, and keep the mark of a partial clone.
+        alone = ("-c", "maintenance.auto=false", "-c", "gc.auto=0")
+        repo.git("-C", str(clone), *alone, "fetch", "--quiet", "--refetch", "--no-filter")
         for each in (clone / ".git" / "objects" / "pack").glob("*.promisor"):
             each.unlink()
         assert library.index(collection="clone@git").changed == 3
