@@ -201,12 +201,16 @@ class Ranking:
     def order(self) -> list[int]:
         """Return the positions of the candidates, best first; ties go by URI, start, collection."""
 
-        def key(at: int) -> tuple[float, str, int, int]:
-            candidate = self.candidates[at]
-            place = candidate.place
-            return (-self.scores[at], place.uri, place.start, candidate.source)
+        return sorted(range(len(self.candidates)), key=self._rank_key)
 
-        return sorted(range(len(self.candidates)), key=key)
+    def best(self) -> Candidate:
+        """Return the first candidate of :meth:`order`, without sorting the others."""
+        return self.candidates[min(range(len(self.candidates)), key=self._rank_key)]
+
+    def _rank_key(self, at: int) -> tuple[float, str, int, int]:
+        candidate = self.candidates[at]
+        place = candidate.place
+        return (-self.scores[at], place.uri, place.start, candidate.source)
 
     def own_score(self, at: int) -> float:
         """Return the part of a score that the chunk earned itself, without that of its document."""

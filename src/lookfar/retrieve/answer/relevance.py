@@ -47,7 +47,7 @@ def measure_relevance(ranking: Ranking) -> float | None:
         if ranking.entries < FEWEST:
             return None
         return max(candidate.page for candidate in ranking.candidates) / weight / WORDS_ALONE
-    best = ranking.candidates[ranking.order()[0]]
+    best = ranking.best()
     limit = CODE if best.place.lane == "code" else PROSE
     size = math.log(max(ranking.entries, 1) / SMALL)
     limit += (PER_SIZE if size > 0 else PER_SIZE_BELOW) * size
@@ -59,7 +59,7 @@ def lacks_words(ranking: Ranking, sources: Sequence[Source], settings: SearchSet
 
     A document with all the words is worth showing, even if its relevance is low.
     """
-    best = ranking.candidates[ranking.order()[0]]
+    best = ranking.best()
     snapshot, document = sources[best.source].snapshot, best.place.document
     weights = page_weights(settings)
     return not all(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
@@ -15,25 +15,11 @@ from lookfar.serve.tools.inputs import between
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool, bounded
 
 _USUAL = 10
-Relation = Literal[
-    "links",
-    "backlinks",
-    "similar",
-    "community",
-    "definitions",
-    "mentions",
-    "callers",
-    "callees",
-    "impact",
-    "tests",
-    "commits",
-    "memories",
-]
 
 
 class RelatedInput(Input):
     target: Annotated[str, Field(min_length=1, description="Path, path#Heading, note or name")]
-    kinds: list[Relation] = []
+    kinds: list[RelatedKind] = []
     limit: Annotated[int, AfterValidator(between(1, 50)), Field(default_factory=int)]
     collection: str = ""
 
