@@ -32,7 +32,8 @@ export function show(main, params, frame) {
   const article = h("article", { class: "sheet", "aria-label": "Document" }, h("p", { class: "empty" }, "Loading…"));
   const outline = h("nav", { class: "outline", "aria-label": "Outline" });
   const beside = h("aside", { class: "beside", "aria-label": "Related" });
-  const back = given.query ? link("search", { q: given.query }) : "#/search";
+  const filters = params.get("w");
+  const back = `${link("search", { q: given.query })}${given.query && filters ? `&${filters}` : ""}`;
   replace(main, h("div", { class: "reader" }, outline, article, beside));
   load();
 

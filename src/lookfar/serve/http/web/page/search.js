@@ -18,13 +18,31 @@ const MANY = ["lane", "language", "tag"];
 // The last position in the list, for when the user comes back from reading.
 let remembered = { key: "", top: 0, at: -1 };
 
-export const readLink = (hit, query) => link("read", {
-  c: hit.collection, u: hit.uri, s: hit.start_line, e: hit.end_line, q: query,
+// A search as its address describes it, and as the server is asked for it. The reading view uses
+// both, to go to the next result of the search that it was opened from.
+export const parseSearch = (params) => ({
+  q: params.get("q") || "", mode: params.get("mode") || "", path: params.get("path") || "",
+  after: params.get("after") || "", before: params.get("before") || "", age: params.get("age") || "",
+  lane: params.getAll("lane"), language: params.getAll("language"), tag: params.getAll("tag"),
+});
+
+export function searchBody(wanted, offset, depth) {
+  const since = Object.hasOwn(AGES, wanted.age) ? new Date(Date.now() - AGES[wanted.age][1] * DAY).toISOString().slice(0, 10) : wanted.after;
+  return {
+    query: wanted.q, mode: wanted.mode, prefix: wanted.path, lanes: wanted.lane, languages: wanted.language,
+    tags: wanted.tag, after: since, before: wanted.before, offset, limit: PAGE, depth,
+  };
+}
+
+// The filters travel with the link, as "w", so that the way back leads to the same list.
+export const readLink = (hit, wanted) => link("read", {
+  c: hit.collection, u: hit.uri, s: hit.start_line, e: hit.end_line, q: wanted.q,
+  w: link("", { ...wanted, q: "" }).slice("#/?".length),
 });
 
 export function show(main, params, frame) {
   const { field } = frame;
-  let wanted = from(params);
+  let wanted = parseSearch(params);
   let [results, pages, total, depth, chosen] = [null, new Map(), 0, FIRST, -1];
   let [asked, timer, frameAsked, waitingFor] = [null, 0, 0, new Set()];
   const rows = new Map();
@@ -47,22 +65,6 @@ export function show(main, params, frame) {
   field.value = wanted.q;
   const rowHeight = () => parseFloat(getComputedStyle(pane).getPropertyValue("--row")) || 132;
 
-  function from(given) {
-    return {
-      q: given.get("q") || "", mode: given.get("mode") || "", path: given.get("path") || "",
-      after: given.get("after") || "", before: given.get("before") || "", age: given.get("age") || "",
-      lane: given.getAll("lane"), language: given.getAll("language"), tag: given.getAll("tag"),
-    };
-  }
-
-  function body(offset, deep) {
-    const since = Object.hasOwn(AGES, wanted.age) ? new Date(Date.now() - AGES[wanted.age][1] * DAY).toISOString().slice(0, 10) : wanted.after;
-    return {
-      query: wanted.q, mode: wanted.mode, prefix: wanted.path, lanes: wanted.lane, languages: wanted.language,
-      tags: wanted.tag, after: since, before: wanted.before, offset, limit: PAGE, depth: deep,
-    };
-  }
-
   // --- requests -----------------------------------------------------------------------------------
 
   async function run({ keep = false } = {}) {
@@ -79,7 +81,7 @@ export function show(main, params, frame) {
     }
     main.setAttribute("aria-busy", "true");
     try {
-      const answer = await ask("search", body(0, keep ? depth : FIRST), mine.signal);
+      const answer = await ask("search", searchBody(wanted, 0, keep ? depth : FIRST), mine.signal);
       if (mine !== asked) return;
       if (!keep) depth = FIRST;
       fill(answer, keep);
@@ -131,7 +133,7 @@ export function show(main, params, frame) {
     waitingFor.add(offset);
     const mine = asked;
     try {
-      const answer = await ask("search", body(offset, depth), mine.signal);
+      const answer = await ask("search", searchBody(wanted, offset, depth), mine.signal);
       if (mine !== asked) return;
       answer.hits.forEach((hit, at) => {
         pages.set(offset + at, hit);
@@ -205,7 +207,7 @@ export function show(main, params, frame) {
     const crumbs = heads.filter((heading, at) => at || heading !== title);
     return h("li", { class: "hit", on: { mousedown: () => select(index, { focus: false }) } },
       h("div", { class: "head" },
-        h("a", { class: "title", href: readLink(hit, wanted.q), on: { focus: () => select(index, { focus: false }), click: keep } }, name(title)),
+        h("a", { class: "title", href: readLink(hit, wanted), on: { focus: () => select(index, { focus: false }), click: keep } }, name(title)),
         folders() > 1 ? h("span", { class: "tag", title: "Folder" }, name(folder(hit.collection))) : null,
         hit.lane === "docs" ? null : h("span", { class: "tag" }, KIND_NAMES[hit.lane] || hit.lane),
         hit.state === "same" ? null : h("span", { class: "tag warn" }, hit.state === "gone" ? "deleted" : `${hit.state} since indexed`),
@@ -243,13 +245,13 @@ export function show(main, params, frame) {
       h("p", { class: "facts" }, [folders() > 1 ? folder(hit.collection) : "", hit.language, hit.modified ? `changed ${age(hit.modified)}` : "", ...hit.tags.map((tag) => `#${tag}`)]
         .filter(Boolean).map((fact, at) => [at ? " · " : "", name(fact)])),
       h("div", { class: "actions" },
-        h("a", { class: "button main", href: readLink(hit, wanted.q), on: { click: keep } }, "Open"),
+        h("a", { class: "button main", href: readLink(hit, wanted), on: { click: keep } }, "Open"),
         h("button", { type: "button", on: { click: () => copy(hit.cite) } }, "Copy citation"),
         h("a", { class: "button", href: link("graph", { c: hit.collection, around: hit.uri }) }, "Show in graph")),
       h("h3", null, "Score ", h("span", { class: "value" }, hit.score.toFixed(3))),
       explanation(hit.explanation),
       hit.also.length ? [h("h3", null, "Also at"), h("ul", { class: "plain" }, hit.also.map((copy) =>
-        h("li", null, h("a", { href: readLink(copy, wanted.q) }, name(`${copy.uri}:${copy.start_line}`)))))] : null,
+        h("li", null, h("a", { href: readLink(copy, wanted) }, name(`${copy.uri}:${copy.start_line}`)))))] : null,
       h("h3", null, "Passage"),
       h("pre", { class: "passage", tabindex: "0", "aria-label": "Passage" }, marked(hit.text, hit.marks), hit.truncated || hit.text.length >= 1600 ? "…" : ""));
   }
@@ -362,7 +364,7 @@ export function show(main, params, frame) {
 
   return {
     update(given) {
-      const next = from(given);
+      const next = parseSearch(given);
       if (JSON.stringify(next) === JSON.stringify(wanted)) return;
       wanted = next;
       if (field.value !== wanted.q) field.value = wanted.q;
@@ -381,7 +383,7 @@ export function show(main, params, frame) {
         if (event.key === "ArrowDown" && total) select(Math.max(chosen, 0));
         else if (event.key === "Enter" && pages.has(chosen)) {
           keep();
-          location.hash = readLink(pages.get(chosen), wanted.q);
+          location.hash = readLink(pages.get(chosen), wanted);
           field.blur();
         } else if (event.key === "Enter") run();
         else if (event.key === "Escape" && field.value) {
@@ -395,7 +397,7 @@ export function show(main, params, frame) {
       Enter(event) {
         if (event.target.closest("a, button, summary, label, input") || !pages.has(chosen)) return false;
         keep();
-        location.hash = readLink(pages.get(chosen), wanted.q);
+        location.hash = readLink(pages.get(chosen), wanted);
         return true;
       },
       f() {
