@@ -151,6 +151,12 @@ def f(): # 100%
     assert result.title == "On Tides"
 
 
+def test_a_comment_after_a_line_break_is_dropped() -> None:
+    """Seen to hang while the backslash before the comment sign counted as an escape."""
+    result = extract_file("a.tex", "High water\\\\% at noon\nLow water, 5\\% less\n")
+    assert result.text == "High water\nLow water, 5% less\n"
+
+
 # --- subtitles --------------------------------------------------------------------------------
 
 

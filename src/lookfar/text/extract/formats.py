@@ -70,7 +70,7 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "images, styles, books with copy protection",
     ),
     ExtractedFormat(
-        "HTML", (".html", ".htm", ".xhtml"), "html.extract_html", 2, "",
+        "HTML", (".html", ".htm", ".xhtml"), "html.extract_html", 3, "",
         "main text, headings with their ids, lists, tables, code with its language, links",
         "navigation, scripts, styles, hidden parts, images except for their description",
     ),
@@ -95,7 +95,7 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "images, objects, headers and footers, bold and italics",
     ),
     ExtractedFormat(
-        "LaTeX", (".tex", ".latex", ".ltx"), "latex.extract_latex", 2, "",
+        "LaTeX", (".tex", ".latex", ".ltx"), "latex.extract_latex", 3, "",
         "sections, text, lists, tables, verbatim code, links, footnotes, formulas as source",
         "the preamble, comments, own commands (only their arguments stay), included files",
     ),

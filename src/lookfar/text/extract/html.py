@@ -18,6 +18,8 @@ from lookfar.text.extract.writer import Writer
 _MAIN = "main, [role=main]"
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9]*)")
 _DEEPEST = 2_000
+_MOST_TITLES = 5
+"""The most headings outside of the main text that are written before it."""
 _SELF_CLOSING = frozenset(
     "a area b base basefont big br code col dd dt em embed font frame hr i img input li link meta"
     " nobr option p param rp rt s small source strike strong tbody td tfoot th thead tr tt u"
@@ -50,9 +52,9 @@ def write_page(writer: Writer, data: bytes, limits: Limits, declared: str = "") 
     blocks = BlockWriter(writer, limits)
     root = _main_text(tree.body)
     if root is not tree.body:
-        for heading in tree.css("h1"):
-            if root.css_first("h1") is None and not is_skipped(heading):
-                blocks.write(heading)
+        titles = tree.css("h1") if root.css_first("h1") is None else []
+        for heading in [title for title in titles if not is_skipped(title)][:_MOST_TITLES]:
+            blocks.write(heading)
     blocks.write(root)
     if writer.length == before:
         # All of it looked like navigation.

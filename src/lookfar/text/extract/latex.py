@@ -76,6 +76,9 @@ class _Reader:
         self._lists: list[str] = []
         self._counts: list[int] = []
         self._in_item = False
+        self._closings = _match_brackets(source)
+        self._unclosed: set[str] = set()
+        """Environments without an end after the current position."""
 
     def find_argument(self, name: str) -> str:
         """Return the first argument of a command as plain text."""
@@ -89,7 +92,7 @@ class _Reader:
         """Read the source from a position to the end of the document."""
         source = self._source
         while position < len(source) and not self._writer.full:
-            if source[position] == "%" and (not position or source[position - 1] != "\\"):
+            if source[position] == "%":  # An escaped one was read together with its backslash.
                 position = self._skip_comment(position)
                 continue
             match = _TOKEN.match(source, position)
@@ -159,7 +162,7 @@ class _Reader:
 
     def _verbatim_formula(self, closing: str, position: int, display: bool) -> int:
         """Write a formula as its source."""
-        end = self._source.find(closing, position)
+        end = self._source.find(closing, position, position + _LONGEST_ARGUMENT)
         if end < 0 or "\n\n" in self._source[position:end]:
             self._parts.append(closing if closing[0] == "$" else "")
             return position
@@ -204,8 +207,7 @@ class _Reader:
     def _verbatim(self, name: str, position: int) -> int:
         """Write an environment as code, and return the position after it."""
         self._flush()
-        closing = f"\\end{{{name}}}"
-        end = self._source.find(closing, position)
+        end, after = self._find_end(name, position)
         if end < 0:
             return position
         body = self._source[position:end]
@@ -219,11 +221,10 @@ class _Reader:
             body = _plain(re.sub(r"^\[[^\]]*\]", "", body))
         if name != "comment":
             self._writer.code(body, language)
-        return end + len(closing)
+        return after
 
     def _table(self, name: str, position: int) -> int:
-        closing = f"\\end{{{name}}}"
-        end = self._source.find(closing, position)
+        end, after = self._find_end(name, position)
         if end < 0:
             return position
         self._flush()
@@ -237,7 +238,16 @@ class _Reader:
             if any(cells):
                 rows.append(cells)
         self._writer.table(rows)
-        return end + len(closing)
+        return after
+
+    def _find_end(self, name: str, position: int) -> tuple[int, int]:
+        """Return where the end of an environment starts and stops, or -1 and -1."""
+        closing = f"\\end{{{name}}}"
+        end = -1 if name in self._unclosed else self._source.find(closing, position)
+        if end < 0:
+            self._unclosed.add(name)  # Searching again each time would take quadratic time.
+            return -1, -1
+        return end, end + len(closing)
 
     def _command(self, name: str, position: int) -> int:
         if name in _LEVELS:
@@ -294,9 +304,9 @@ class _Reader:
     def _inline_code(self, position: int) -> int:
         mark = self._source[position : position + 1]
         mark = {"{": "}"}.get(mark, mark)
-        end = self._source.find(mark, position + 1) if mark.strip() else -1
-        line_end = self._source.find("\n", position)
-        if end < 0 or 0 <= line_end < end:
+        furthest = position + _LONGEST_ARGUMENT
+        end = self._source.find(mark, position + 1, furthest) if mark.strip() else -1
+        if end < 0 or self._source.find("\n", position, end) >= 0:
             return position
         code = self._source[position + 1 : end]
         self._parts.append(f"`{code}`" if "`" not in code else code)
@@ -313,8 +323,8 @@ class _Reader:
             opening = source[start : start + 1]
             if opening not in ("{", "["):
                 break
-            end = _closing(source, start, "}" if opening == "{" else "]")
-            if end < 0:
+            end = self._closings.get(start)
+            if end is None:
                 break
             if opening == "{":
                 arguments.append(source[start + 1 : end])
@@ -339,22 +349,33 @@ class _Reader:
 _LONGEST_ARGUMENT = 20_000
 
 
-def _closing(source: str, start: int, closing: str) -> int:
-    """Return the position of the bracket that closes the one at ``start``, or -1."""
-    depth = 0
-    for match in re.compile(r"\\.|[{}\]]", re.DOTALL).finditer(
-        source, start + 1, start + _LONGEST_ARGUMENT
-    ):
-        mark = match[0]
-        if mark == closing and not depth:
-            return match.start()
+def _match_brackets(source: str) -> dict[int, int]:
+    """Return the position of the closing bracket for each opening one that has it nearby.
+
+    A square bracket is closed by the next one that is outside of braces opened after it.
+    """
+    closings: dict[int, int] = {}
+    braces: list[int] = []
+    squares: list[list[int]] = [[]]
+    """Open square brackets, for each open brace and outside of them."""
+    for match in re.finditer(r"\\.|[{}\[\]]", source, re.DOTALL):
+        mark, position = match[0], match.start()
         if mark == "{":
-            depth += 1
+            braces.append(position)
+            squares.append([])
         elif mark == "}":
-            depth -= 1
-            if depth < 0:
-                return -1
-    return -1
+            squares.pop()
+            opened = [braces.pop()] if braces else []
+            squares = squares or [[]]
+        elif mark == "[":
+            squares[-1].append(position)
+        elif mark == "]":
+            opened, squares[-1] = squares[-1], []
+        if mark in "}]":
+            closings.update(
+                (start, position) for start in opened if position - start < _LONGEST_ARGUMENT
+            )
+    return closings
 
 
 def _accent(letter: str, mark: str) -> str:
@@ -374,6 +395,6 @@ def _plain(text: str) -> str:
     text = re.sub(r"\\href\{([^{}]*)\}\{([^{}]*)\}", r"\2", text)
     text = re.sub(r"\\(['`^\"~=.])\{?([A-Za-z])\}?", replace, text)
     text = re.sub(r"\\([A-Za-z@]+)\*?[ \t]*", _replace_command, text)
-    text = re.sub("\0(?:\\[[^\\]]*\\])*(?:\\{[^{}]*\\})*", "", text)
+    text = re.sub("\0(?:\\[[^\\]]{0,200}\\])*(?:\\{[^{}]*\\})*", "", text)
     text = re.sub(r"\\([^A-Za-z])", lambda match: "\n" if match[1] == "\\" else match[1], text)
     return re.sub(r"[{}]", "", text).replace("~", " ")
