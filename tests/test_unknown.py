@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lookfar.collections import read_documents
-from lookfar.collections.read_documents import unknown_document
+from lookfar.retrieve.locate import nearest
+from lookfar.retrieve.locate.nearest import unknown_document
 
 
 class Known:
@@ -18,6 +18,9 @@ class Known:
 
     def uris(self) -> list[str]:
         return self._uris
+
+    def note_names(self) -> list[tuple[str, str, str]]:
+        return [(uri.rpartition("/")[2].removesuffix(".md"), uri, "") for uri in self._uris]
 
 
 def named(uris: list[str], asked: str) -> tuple[list[str], str]:
@@ -31,16 +34,16 @@ MANY = [f"docs/part{number % 97}/page{number:05}.md" for number in range(20_000)
 def test_few_names_are_compared_letter_by_letter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen to fail where all of them were: a wrong name cost 5 seconds among 50,000."""
     compared: list[int] = []
-    real = read_documents.get_close_matches
+    real = nearest.get_close_matches
 
     def noting(word: str, among: Any, **how: Any) -> list[str]:
         compared.append(len(among))
         return real(word, among, **how)
 
-    monkeypatch.setattr(read_documents, "get_close_matches", noting)
+    monkeypatch.setattr(nearest, "get_close_matches", noting)
     near, _ = named([*MANY, "guides/installation.md"], "guide/instalation.md")
     assert near[0] == "guides/installation.md"
-    assert compared == [read_documents._MAX_COMPARED]
+    assert compared == [nearest._MAX_COMPARED]
 
 
 @pytest.mark.parametrize("asked", ["installation.md", "gudes/installation.md", "guides/instal.md"])

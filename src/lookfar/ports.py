@@ -576,6 +576,17 @@ class Links(Protocol):
         """Resolve links of another collection (name, kind, target) to URI and title here."""
         ...
 
+    def find_notes(self, name: str) -> list[tuple[str, str]]:
+        """Return URI and title of the documents that a name means: by path, alias or title.
+
+        Several are returned if the name does not decide between them.
+        """
+        ...
+
+    def note_names(self) -> list[tuple[str, str, str]]:
+        """Return every folded file name, alias and title, with URI and title of its document."""
+        ...
+
     def leads(self, documents: Sequence[int], among: Collection[int] | None = None) -> list[Lead]:
         """Return the resolved links of these documents, to any document or to ``among``."""
         ...

@@ -23,7 +23,7 @@ from lookfar.collections.collection import (
 from lookfar.collections.following import Following
 from lookfar.collections.healing import Healing
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE
-from lookfar.collections.read_documents import stored_document, unknown_document
+from lookfar.collections.read_documents import stored_document
 from lookfar.collections.variants import Variants, place_index
 from lookfar.errors import (
     IndexBusy,
@@ -34,6 +34,7 @@ from lookfar.errors import (
     RepositoryRefused,
 )
 from lookfar.model import CommitInfo, Document, Failure, Filters, Incomplete, IndexReport, Status
+from lookfar.retrieve.locate.nearest import unknown_document
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.sources.git import history
 from lookfar.store.ground import files

@@ -14,10 +14,10 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lookfar.collections.read_documents import unknown_document
 from lookfar.errors import IOFailed, NotFound
 from lookfar.index.recipe import allowance_from, policy_from, secrets_from
 from lookfar.model import Document, Fingerprint, Places, Skipped
+from lookfar.retrieve.locate.nearest import unknown_document
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import content_hash, is_settled
 from lookfar.text.encodings import UTF8, decode

@@ -32,9 +32,10 @@ from lookfar.collections.inserting import (
     tags_of,
 )
 from lookfar.collections.passes import PATIENCE
-from lookfar.collections.read_documents import stored_document, unknown_document
+from lookfar.collections.read_documents import stored_document
 from lookfar.errors import IndexBusy, IndexCorrupt, InvalidArgument, LookfarError, NotFound
 from lookfar.model import Damage, Document, Incomplete, IndexReport, Salvaged, Status
+from lookfar.retrieve.locate.nearest import unknown_document
 from lookfar.store.ground.files import point_link
 from lookfar.store.opening import KIND_OF_DATABASES, open_store, stored_names
 

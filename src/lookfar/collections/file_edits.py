@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lookfar.collections.variants import strip_preset
+from lookfar.common.target import Target
 from lookfar.errors import InvalidArgument
 from lookfar.model import Edit
 from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.resolve import is_link, resolve_note
 from lookfar.retrieve.locate.target import parse_target
 from lookfar.sources.confine import Root
 
 if TYPE_CHECKING:
-    from lookfar.common.target import Target
     from lookfar.config import EditSettings
     from lookfar.edit.editor import Editor
     from lookfar.ports import Store
@@ -53,13 +54,20 @@ class FileEdits:
             self._root,
             policy,
             self._place,
-            resolve=partial(_resolve_target, self._root),
+            resolve=partial(_resolve_target, self._root, self._find_note),
             collection=collection,
             single_h1=settings.single_h1,
             templates=settings.templates,
             backlinks=self._list_backlinks,
             unsure=unsure,
         )
+
+    def _find_note(self, target: str | Target) -> Target | None:
+        """Return the note that a name or a link means, by the index."""
+        if not self._store.exists:
+            return None
+        with self._store.snapshot() as snapshot:
+            return resolve_note(snapshot, target)
 
     def _list_backlinks(self, uri: str) -> Iterator[tuple[str, str, str]]:
         """Yield the links to a document: source, kind, and target as written."""
@@ -77,10 +85,15 @@ def to_uri(path: str) -> str:
     return uri
 
 
-def _resolve_target(root: Root, edit: Edit) -> Target:
+def _resolve_target(
+    root: Root, find_note: Callable[[str | Target], Target | None], edit: Edit
+) -> Target:
+    """Parse the target of an edit: a path, or the name of a note or a link if there is no file."""
     target, whole_document = edit.target, edit.op in ("create", "fix")
     if target.startswith(SCHEME):
         _, wanted = parse_address(target)
+    elif is_link(target) and edit.op != "create":
+        wanted = find_note(target) or Target(target)
     else:
         is_uri = bool(edit.path) or whole_document or root.contains(target)
         wanted = parse_target(target, is_uri, root.contains)
@@ -93,4 +106,7 @@ def _resolve_target(root: Root, edit: Edit) -> Target:
             f"{target!r} names a part of a document, but the whole document is needed.",
             hint="Give only its URI.",
         )
-    return replace(wanted, uri=to_uri(wanted.uri))
+    wanted = replace(wanted, uri=to_uri(wanted.uri))
+    if edit.op == "create" or wanted.chars or root.contains(wanted.uri):
+        return wanted
+    return find_note(wanted) or wanted

@@ -5,17 +5,11 @@ Every function heals a damaged index on the way and asks again.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection as Several
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from difflib import get_close_matches
-from functools import partial
 from hashlib import sha256
-from heapq import nlargest
-from typing import Final
-from unicodedata import normalize
 
 from lookfar.collections.collection import Collection, note_held
 from lookfar.common.lines import Lines
@@ -40,21 +34,12 @@ from lookfar.model import (
     display_path,
 )
 from lookfar.ports import Place, Snapshot
+from lookfar.retrieve.locate.nearest import unknown_document
 from lookfar.retrieve.locate.places import list_places, stored_places
-from lookfar.retrieve.locate.symbols import (
-    describe_place,
-    find_definitions,
-    find_only_definition,
-    is_symbol_name,
-)
-from lookfar.retrieve.locate.target import (
-    check_citation,
-    is_link,
-    locate,
-    parse_target,
-    resolve_note,
-    widen_to_lines,
-)
+from lookfar.retrieve.locate.resolve import Meaning, is_path, resolve_target
+from lookfar.retrieve.locate.resolve import find_meaning as find_meaning_in
+from lookfar.retrieve.locate.symbols import is_symbol_name
+from lookfar.retrieve.locate.target import check_citation, locate, widen_to_lines
 from lookfar.retrieve.neighbours import drawing
 from lookfar.retrieve.neighbours.call_relations import find_similar_names
 from lookfar.retrieve.neighbours.related import (
@@ -68,14 +53,6 @@ from lookfar.retrieve.neighbours.related import find_related as rank_related
 from lookfar.text.extract.formats import extractor_for
 from lookfar.text.parse.formats import text_parser_for
 
-_MAX_NAME: Final = 300
-"""Characters of a name that are compared with other names: comparing takes time."""
-_MAX_COMPARED: Final = 300
-"""URIs that a name is compared with letter by letter."""
-_COMPARED_END: Final = 60
-"""Characters at the end of a name by which these URIs are chosen."""
-_HASH: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-
 
 def read(collection: Collection, target: str | Target, *, name: str = "") -> Reading:
     """Return a document, a part of it, or a citation checked against the source.
@@ -86,7 +63,7 @@ def read(collection: Collection, target: str | Target, *, name: str = "") -> Rea
 
     def look() -> tuple[Target, Document, bool, str | None]:
         with collection.store.snapshot() as snapshot:
-            wanted = _resolve_target(snapshot, target)
+            wanted = resolve_target(snapshot, target)
             indexed = snapshot.text(wanted.uri) if wanted.chars else None
             return wanted, *collection.read_current(snapshot, wanted.uri), indexed
 
@@ -133,35 +110,48 @@ def titles(collection: Collection, prefix: str = "") -> list[tuple[str, str]]:
 
 
 def contains(collection: Collection, target: str) -> bool:
+    """Return whether a target is the path of an indexed document, perhaps with a part of it."""
     _refuse_lone_surrogates(target)
 
     def look() -> bool:
         with collection.store.snapshot() as snapshot:
-            known = partial(_is_document, snapshot)
-            uri = parse_target(target, False, known).uri
-            return known(target) or known(uri) or resolve_note(snapshot, target) is not None
+            return is_path(snapshot, target)
 
     return collection.indexed and collection.healing.run(look)
 
 
-def defines(collection: Collection, name: str) -> bool:
-    """Return whether code of this collection defines something with this name."""
-    _refuse_lone_surrogates(name)
+def find_meaning(collection: Collection, target: str) -> Meaning | None:
+    """Return what a target means in this collection; None if it means nothing."""
+    _refuse_lone_surrogates(target)
 
-    def look() -> bool:
+    def look() -> Meaning | None:
         with collection.store.snapshot() as snapshot:
-            return bool(find_definitions(snapshot, name))
+            return find_meaning_in(snapshot, target)
 
-    return collection.indexed and collection.healing.run(look)
+    return collection.healing.run(look) if collection.indexed else None
 
 
-def outline(collection: Collection, uri: str, *, name: str = "") -> Outline:
+def find_uri(collection: Collection, target: str | Target) -> str:
+    """Return the URI of the document that a target means, as it is indexed."""
+    _refuse_lone_surrogates(target if isinstance(target, str) else target.uri)
+
+    def look() -> str:
+        with collection.store.snapshot() as snapshot:
+            uri = resolve_target(snapshot, target).uri
+            if snapshot.document(uri) is None:
+                raise unknown_document(snapshot, uri)
+            return uri
+
+    return collection.healing.run(look)
+
+
+def outline(collection: Collection, target: str | Target, *, name: str = "") -> Outline:
     """Return the heading tree of a document, or what a source file defines."""
-    _refuse_lone_surrogates(uri)
+    _refuse_lone_surrogates(target if isinstance(target, str) else target.uri)
 
     def look() -> Document:
         with collection.store.snapshot() as snapshot:
-            return collection.read_current(snapshot, _indexed_spelling(snapshot, uri))[0]
+            return collection.read_current(snapshot, resolve_target(snapshot, target).uri)[0]
 
     document = collection.healing.run(look)
     lines = Lines(document.text)
@@ -242,9 +232,10 @@ def find_related(
         notes = collection.freshen(None) if as_of is None and collection.indexed else []
         with collection.store.snapshot(as_of) as snapshot:
             try:
-                wanted = _resolve_target(snapshot, target)
-            except Ambiguous:
-                assert isinstance(target, str)
+                wanted = resolve_target(snapshot, target)
+            except Ambiguous as error:
+                if "documents" in error.details or not isinstance(target, str):
+                    raise  # Several notes, and not definitions, have the name.
                 return _list_candidates(snapshot, target, limit, name or collection.name)
             row = snapshot.document(wanted.uri)
             if row is None:
@@ -293,7 +284,7 @@ def _list_candidates(snapshot: Snapshot, target: str, limit: int, collection: st
 def locate_part(snapshot: Snapshot, target: str | Target) -> Part:
     """Return the part of a document that a target names."""
     _refuse_lone_surrogates(target if isinstance(target, str) else target.uri)
-    wanted = _resolve_target(snapshot, target)
+    wanted = resolve_target(snapshot, target)
     if snapshot.document(wanted.uri) is None:
         near = find_similar_names(snapshot, wanted.uri, 5)
         if isinstance(target, str) and is_symbol_name(target) and near:
@@ -327,20 +318,23 @@ def draw_graph(
     collection: Collection,
     *,
     most: int = 300,
-    around: str = "",
+    around: str | Target | None = None,
     community: int | None = None,
     name: str = "",
 ) -> LinkGraph:
-    _refuse_lone_surrogates(around)
+    """Return linked documents: those with the most links, near a document, or of a community."""
+    if around is not None:
+        _refuse_lone_surrogates(around if isinstance(around, str) else around.uri)
 
     def look() -> LinkGraph:
         with collection.store.snapshot() as snapshot:
-            if around and snapshot.document(around) is None:
-                raise unknown_document(snapshot, around)
+            center = "" if around is None else resolve_target(snapshot, around).uri
+            if center and snapshot.document(center) is None:
+                raise unknown_document(snapshot, center)
             return drawing.draw_graph(
                 snapshot.graph(),
                 most,
-                around,
+                center,
                 community,
                 collection=name or collection.name,
                 generation=snapshot.generation,
@@ -366,37 +360,6 @@ def stored_document(snapshot: Snapshot, uri: str) -> Document:
     )
 
 
-def unknown_document(snapshot: Snapshot, uri: str) -> NotFound:
-    """Return the error for a URI that is not in the index, with the nearest ones."""
-    candidates = _similar_uris(uri, snapshot.uris())
-    # Hashes that look alike are unrelated commits.
-    paths = [candidate for candidate in candidates if _HASH.fullmatch(candidate) is None]
-    near = get_close_matches(uri[:_MAX_NAME], paths, n=3, cutoff=0.4)
-    only_hashes = bool(candidates) and not paths
-    hint = "Give its whole hash." if only_hashes else "Give its path below the folder."
-    return NotFound(
-        f"There is no document {uri!r} in this index.",
-        hint=f"Nearest: {', '.join(near)}." if near else hint,
-        details={"candidates": near},
-    )
-
-
-def _similar_uris(uri: str, known: list[str]) -> list[str]:
-    """Return the URIs that share the most trigrams with one.
-
-    A full comparison with every URI would take seconds in a large index.
-    """
-    if len(known) <= _MAX_COMPARED:
-        return known
-    end = uri[-_COMPARED_END:]
-    trigrams = {end[at : at + 3] for at in range(max(1, len(end) - 2))}
-
-    def similarity(candidate: str) -> tuple[int, int]:
-        return sum(map(candidate.__contains__, trigrams)), -abs(len(candidate) - len(uri))
-
-    return nlargest(_MAX_COMPARED, known, key=similarity)
-
-
 def _refuse_lone_surrogates(name: str) -> None:
     try:
         name.encode("utf-8")
@@ -419,26 +382,6 @@ def _refuse_unknown_kinds(kinds: Several[str]) -> None:
         )
 
 
-def _resolve_target(snapshot: Snapshot, target: str | Target) -> Target:
-    """Parse a target. What is not a URI may be the name of a definition or of a note."""
-    if not isinstance(target, str):
-        return target
-    if is_link(target):
-        return resolve_note(snapshot, target) or Target(target)
-    spelled = _indexed_spelling(snapshot, target)
-    is_uri = snapshot.document(spelled) is not None
-    wanted = parse_target(spelled, is_uri, partial(_is_document, snapshot))
-    wanted = replace(wanted, uri=_indexed_spelling(snapshot, wanted.uri))
-    if snapshot.document(wanted.uri) is not None:
-        return wanted
-    definition = find_only_definition(snapshot, target)
-    if definition is not None:
-        main, others = definition
-        also = tuple(describe_place(other) for other in others)
-        return Target(main.uri, " > ".join(main.section.path), also=also)
-    return resolve_note(snapshot, target) or wanted
-
-
 def _find_part(snapshot: Snapshot, wanted: Target) -> tuple[tuple[str, ...], Part]:
     """Locate a target in the indexed text, because its links are those of that text."""
     if not (wanted.heading or wanted.lines or wanted.chars):
@@ -453,19 +396,6 @@ def _find_part(snapshot: Snapshot, wanted: Target) -> tuple[tuple[str, ...], Par
         path, span = locate(document, wanted)
     name = ".".join(path) if wanted.heading and document.lane == "code" else ""
     return path, Part(wanted.uri, span.start, span.end, name)
-
-
-def _is_document(snapshot: Snapshot, uri: str) -> bool:
-    return snapshot.document(_indexed_spelling(snapshot, uri)) is not None
-
-
-def _indexed_spelling(snapshot: Snapshot, uri: str) -> str:
-    """Return a URI in the Unicode form of the index: macOS stores names differently."""
-    if uri.isascii() or snapshot.document(uri) is not None:
-        return uri
-    composed = normalize("NFC", uri)
-    matches = [known for known in snapshot.uris() if normalize("NFC", known) == composed]
-    return matches[0] if len(matches) == 1 else uri
 
 
 def _page_chunks(places: Iterable[Place], sections: Iterable[Section]) -> Iterator[PageChunk]:

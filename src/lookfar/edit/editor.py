@@ -108,8 +108,9 @@ class Editor:
             number = self.transactions.commit(writes)
         return replace(result, transaction=number, dry_run=False)
 
-    def validate(self, uri: str, *, single_h1: bool | None = None) -> Validation:
+    def validate(self, target: str, *, single_h1: bool | None = None) -> Validation:
         space = self._workspace()
+        uri = self._resolve(Edit("fix", target)).uri
         space.check_editable(uri)
         document = parse(uri, space.shape(uri, space.documents.read(uri)).text)
         single = self._single_h1 if single_h1 is None else single_h1
@@ -265,6 +266,8 @@ class Editor:
 
     def _plan_undo(self, uri: str) -> tuple[EditResult, list[Write]]:
         step = self.transactions.last_step(uri)
+        if step is None:  # It may be the name of a note.
+            step = self.transactions.last_step(self._resolve(Edit("fix", uri)).uri)
         if step is None:
             steps = self.transactions.steps.list_steps()
             uris = sorted({document.uri for step in steps for document in step.documents})

@@ -23,6 +23,7 @@ from lookfar.store.catalogue.heading_paths import (
     match_headings,
     split_path,
 )
+from lookfar.text.parse.block_ids import find_block
 
 _MAX_LISTED = 10
 _PREAMBLE = ("",)
@@ -54,6 +55,9 @@ def find(document: Document, target: Target, path: str | Sequence[str] = ()) -> 
     if path:
         section = _find_path(document, path)
         return Place(section.span, section)
+    if target.heading.startswith("^"):
+        block = find_block(document, target.heading)
+        return Place(lines.span(block.start, block.end))
     if target.heading:
         section = _find_heading(document, target.heading)
         return Place(section.span, section)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from lookfar.collections.file_edits import to_uri
-from lookfar.collections.read_documents import unknown_document
 from lookfar.errors import IndexBusy, IndexCorrupt, IndexHeld, InvalidArgument, IOFailed, NotFound
 from lookfar.library.members import USER_MEMORIES, Members
 from lookfar.library.reading import resolve
 from lookfar.model import Edit, EditResult, UndoStep, Validation
 from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.nearest import unknown_document
+from lookfar.retrieve.locate.resolve import is_link
 from lookfar.retrieve.locate.target import parse_target
 from lookfar.retrieve.neighbours.mentions import ABOUT
 
@@ -90,7 +91,7 @@ def validate(
     name = _find_folder(members, target, collection)
     folder = members.folder(name)
     try:
-        return folder.editor(name).validate(to_uri(_uri_of(target)), single_h1=single_h1)
+        return folder.editor(name).validate(target, single_h1=single_h1)
     except NotFound as error:
         raise _suggest_documents(folder, error) from error
 
@@ -199,6 +200,8 @@ def remember(
 def _link_to(target: str) -> tuple[str, str]:
     """Return the collection that an address names, or "", and a Markdown link to the target."""
     name = ""
+    if is_link(target) and "\n" not in target:
+        return name, target.strip()
     if target.startswith(SCHEME):
         name, wanted = parse_address(target)
     else:

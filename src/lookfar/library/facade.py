@@ -291,7 +291,7 @@ class Library:
         but with filters returns the documents that these admit, and no hits.
         """
         question = Question(query, mode, top_k, hypothesis, explain, focus, tuned, answering)
-        scope = Scope(collections, filters or Filters(), as_of, commits, memories)
+        scope = self._make_scope(collections, filters, as_of, commits, memories)
         return searching.search(self._members, question, scope, on_progress)
 
     def list_documents(
@@ -311,7 +311,7 @@ class Library:
         The same collections are asked, and brought up to date, as in a search with these filters.
         ``limit`` may be as large as ``search.top_k``.
         """
-        scope = Scope(collections, filters or Filters(), as_of, commits, memories)
+        scope = self._make_scope(collections, filters, as_of, commits, memories)
         return searching.list_documents(self._members, scope, limit, offset, on_progress)
 
     def why_not(self, query: str, uri: str, **options: Any) -> WhyNot:
@@ -384,7 +384,7 @@ class Library:
         return searching.grep(
             self._members,
             pattern,
-            Scope(collections, filters or Filters(), as_of, commits, memories),
+            self._make_scope(collections, filters, as_of, commits, memories),
             regex=regex,
             case=case,
             whole_words=whole_words,
@@ -412,6 +412,17 @@ class Library:
         if folder is not None:
             folder.receipts.add(tokens, document_tokens)
 
+    def _make_scope(
+        self,
+        collections: Sequence[str],
+        filters: Filters | None,
+        as_of: int | None,
+        commits: bool,
+        memories: bool,
+    ) -> Scope:
+        wanted = reading.resolve_touched_note(self._members, filters or Filters())
+        return Scope(collections, wanted, as_of, commits, memories)
+
     # -- reading -----------------------------------------------------------------
 
     def read(self, target: str, *, collection: str = "") -> Reading:
@@ -419,12 +430,15 @@ class Library:
 
         An address (``lookfar://COLLECTION/URI``) names the collection as well. A citation is an
         address too; it is checked, and ``state`` says whether it still holds. A definition in
-        source code is read by its name: ``URI#Outer.inner``, or ``Outer.inner`` anywhere.
+        source code is read by its name: ``URI#Outer.inner``, or ``Outer.inner`` anywhere. A note
+        is read by its file name, alias or title, or by a ``[[link]]`` to it or to a part of it;
+        ``Note#^id`` is a block. :mod:`lookfar.retrieve.locate.resolve` has the order in which a
+        target is understood. Raises ``Ambiguous`` if several documents have the name.
         """
         return reading.read(self._members, target, collection)
 
     def outline(self, uri: str, *, collection: str = "") -> Outline:
-        """Return the heading tree of a document."""
+        """Return the heading tree of a document, named as for :meth:`read`."""
         return reading.outline(self._members, uri, collection)
 
     def page(
@@ -506,15 +520,12 @@ class Library:
     ) -> LinkGraph:
         """Return at most ``most`` documents with the links between them, and their communities.
 
-        By default those with the most links; with ``around``, a URI, the nearest to it; with
+        By default those with the most links; with ``around``, a document, the nearest to it; with
         ``community``, those of that one.
         """
         if not 1 <= most <= 5000:
             raise InvalidArgument(f"most is {most}.", hint="Choose 1 to 5,000.")
-        name = collection or self.collection
-        return collection_reading.draw_graph(
-            self._members.find(name), most=most, around=around, community=community, name=name
-        )
+        return reading.draw_graph(self._members, most, around, community, collection)
 
     def history(
         self,
@@ -525,9 +536,11 @@ class Library:
     ) -> tuple[tuple[CommitInfo, ...], tuple[Incomplete, ...]]:
         """Return the newest commits of all repositories, and notes on what may be missing.
 
-        They are indexed first if they never were.
+        They are indexed first if they never were. ``filters.touches`` may be a ``[[link]]``: then
+        those that changed this note.
         """
-        return reading.latest_commits(self._members, filters or Filters(), limit, on_progress)
+        wanted = reading.resolve_touched_note(self._members, filters or Filters())
+        return reading.latest_commits(self._members, wanted, limit, on_progress)
 
     def commit(self, name: str, uri: str) -> CommitInfo:
         """Return author, time and title of a commit of the collection ``name``."""

@@ -19,6 +19,7 @@ from lookfar.model import (
     CommitInfo,
     Filters,
     Incomplete,
+    LinkGraph,
     Listed,
     Outline,
     Reading,
@@ -27,6 +28,7 @@ from lookfar.model import (
     RelatedKind,
 )
 from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.resolve import is_link
 from lookfar.retrieve.locate.symbols import is_symbol_name
 from lookfar.retrieve.locate.target import parse_target
 
@@ -52,8 +54,7 @@ def read(members: Members, target: str, collection: str) -> Reading:
 
 def outline(members: Members, uri: str, collection: str) -> Outline:
     name, wanted = resolve(members, uri, collection)
-    uri = wanted if isinstance(wanted, str) else wanted.uri
-    return read_documents.outline(members.find(name), uri, name=name)
+    return read_documents.outline(members.find(name), wanted, name=name)
 
 
 def resolve(members: Members, target: str, collection: str) -> tuple[str, str | Target]:
@@ -83,16 +84,14 @@ def resolve(members: Members, target: str, collection: str) -> tuple[str, str | 
 
 
 def _find_folder(members: Members, target: str) -> str:
-    """Return the only folder that has a document or a definition of this name."""
-    names = [
-        name for name, folder in members.folders.items() if read_documents.contains(folder, target)
-    ]
-    if not names:
-        names = [
-            name
-            for name, folder in members.folders.items()
-            if read_documents.defines(folder, target)
-        ]
+    """Return the only folder in which a target means something, by the order of precedence."""
+    meanings = {
+        name: meaning
+        for name, folder in members.folders.items()
+        if (meaning := read_documents.find_meaning(folder, target)) is not None
+    }
+    best = min(meanings.values(), default=None)
+    names = [name for name, meaning in meanings.items() if meaning == best]
     if len(names) > 1:
         raise Ambiguous(
             f"{len(names)} collections have {target!r}.",
@@ -148,6 +147,18 @@ def find_related(
         if members.memories():
             related = _add_entries(related, "memories", entries, total)
     return _add_commits(members, name, related, limit) if "commits" in kinds else related
+
+
+def draw_graph(
+    members: Members, most: int, around: str, community: int | None, collection: str
+) -> LinkGraph:
+    """Return linked documents, by default those with the most links."""
+    name, center = collection or members.only_name, None
+    if around:
+        name, center = resolve(members, around, name)
+    return read_documents.draw_graph(
+        members.find(name), most=most, around=center, community=community, name=name
+    )
 
 
 def find_calls(
@@ -267,6 +278,18 @@ def latest_commits(
         notes += name_collection(name, own_notes)
     commits.sort(key=lambda commit: commit.committed_at, reverse=True)
     return tuple(commits[:limit]), tuple(notes)
+
+
+def resolve_touched_note(members: Members, filters: Filters) -> Filters:
+    """Return filters that name the path of a note in its repository, in place of a link to it."""
+    if not is_link(filters.touches):
+        return filters
+    name, wanted = resolve(members, filters.touches, "")
+    uri = read_documents.find_uri(members.find(name), wanted)
+    file = f"{members.folders[name].root.path}/{uri}"
+    paths = (history.path_in_repository(file) for history in members.histories().values())
+    path = next((path for path in paths if path), uri)
+    return replace(filters, touches="/" + re.sub(r"([\\*?\[\]{}!,])", r"\\\1", path))
 
 
 def require_histories(members: Members) -> dict[str, Commits]:

@@ -68,6 +68,12 @@ def find_definitions(snapshot: Snapshot, name: str) -> list[Definition]:
     return [definition for definition in definitions if id(definition.section) in chosen]
 
 
+def is_spelled(definition: Definition, name: str) -> bool:
+    """Return whether the path of a definition ends with exactly this name, also in case."""
+    wanted = split_name(name)
+    return split_path(definition.section)[-len(wanted) :] == wanted
+
+
 def is_symbol_name(text: str) -> bool:
     """Whether a text can only be a name in source code: not a path, nor a file name."""
     if "/" in text or len(text) > _LONGEST_NAME or _NAME.fullmatch(text.strip()) is None:

@@ -1,8 +1,8 @@
 """Parse what ``read`` was asked for, and locate it in the document.
 
-A target is ``URI``, ``URI#Heading``, ``URI#Outer > Inner`` or ``URI:10-20``, in source code also
-``URI#Outer.inner``, in an extracted text ``URI#page=3``; or a citation, which is checked against
-its hash.
+A target is ``URI``, ``URI#Heading``, ``URI#Outer > Inner``, ``URI#^block`` or ``URI:10-20``, in
+source code also ``URI#Outer.inner``, in an extracted text ``URI#page=3``; or a citation, which is
+checked against its hash. :mod:`lookfar.retrieve.locate.resolve` says which document is meant.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.model import Document, Section, Span, State
-from lookfar.ports import Snapshot
 from lookfar.retrieve.locate.places import find_place
 from lookfar.retrieve.locate.sections import find_moved, find_path
 from lookfar.retrieve.locate.symbols import choose_in_document, match_names
 from lookfar.store.catalogue.heading_paths import format_path, match_headings
-from lookfar.store.catalogue.link_names import link_name
+from lookfar.text.parse.block_ids import find_block
 
 _LINES = re.compile(r"(?P<uri>.+):(?P<first>\d{1,12})(?:-(?P<last>\d{1,12}))?")
 _MOST_SIGNS = 16
@@ -72,6 +71,9 @@ def locate(document: Document, target: Target) -> tuple[tuple[str, ...], Span]:
         place = find_place(document.places, target.heading, len(document.text))
         if place is not None:
             return find_path(document.sections, place[0]), lines.span(*place)
+        if target.heading.startswith("^"):
+            block = find_block(document, target.heading)
+            return find_path(document.sections, block.start), lines.span(block.start, block.end)
         section = _find_section(document, target)
         return section.path, section.span
     if target.lines:
@@ -170,24 +172,3 @@ def _find_definitions(document: Document, named: Sequence[Section], name: str) -
     if len(whole) == 1:
         return whole
     return choose_in_document(document, sections, name) if len(sections) > 1 else sections
-
-
-_LINK = re.compile(r"\s*!?\[\[([^\[\]|]+)(?:\|[^\[\]]*)?\]\]\s*")
-
-
-def is_link(text: str) -> bool:
-    """Return whether a text is a ``[[link]]`` and nothing else."""
-    return _LINK.fullmatch(text) is not None
-
-
-def resolve_note(snapshot: Snapshot, text: str) -> Target | None:
-    """Return the note that a name or a ``[[link]]`` refers to, with the heading after a ``#``."""
-    link = _LINK.fullmatch(text)
-    name, _, heading = (link[1] if link else text).partition("#")
-    asked = (link_name("", "wikilink", name.strip()), "wikilink", name.strip())
-    if not asked[0]:
-        return None
-    resolved = snapshot.resolve_links([asked]).get(asked)
-    if resolved is None:
-        return None
-    return Target(resolved[0], heading=heading.strip())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 @examples(
     "lookfar history",
     'lookfar history "why did we drop the cache" -n 5',
+    'lookfar history "[[Alpha Plan]]" notes',
     'lookfar history --author ada --touches "src/auth/**" --after 2026-01-01 --json',
 )
 @click.command()
@@ -41,16 +42,18 @@ if TYPE_CHECKING:
 def history(query: str, limit: int, path: str, as_json: bool, **options: Any) -> None:
     """List the newest commits, or find those that answer QUERY.
 
-    PATH is the folder (default: the current one); to list its commits, omit QUERY and give
-    --path. To read a commit, run: lookfar read HASH. Commits that are not indexed yet are
-    indexed first.
+    A QUERY such as "[[Note]]" lists the commits that changed this note. PATH is the folder
+    (default: the current one); to list its commits, omit QUERY and give --path. To read a
+    commit, run: lookfar read HASH. Commits that are not indexed yet are indexed first.
     """
     from lookfar.model import Filters
+    from lookfar.retrieve.locate.resolve import is_link
 
+    query = clean_text(query)
     filters = Filters(
         lanes=("commits",),
         authors=(clean_text(options["author"]),) if options["author"] else (),
-        touches=clean_text(options["touches"]),
+        touches=query if is_link(query) else clean_text(options["touches"]),
         branch=clean_text(options["branch"]),
         after=moment(options["after"], "--after"),
         before=moment(options["before"], "--before"),
@@ -60,10 +63,8 @@ def history(query: str, limit: int, path: str, as_json: bool, **options: Any) ->
         open_library(path, options) as library,
         progress.show_progress("history", quiet=as_json, at_once=False) as on_progress,
     ):
-        if query:
-            commits, hits, notes = _search_commits(
-                library, clean_text(query), filters, limit, on_progress
-            )
+        if query and not is_link(query):
+            commits, hits, notes = _search_commits(library, query, filters, limit, on_progress)
         else:
             commits, notes = library.history(filters=filters, limit=limit, on_progress=on_progress)
     write_result(as_json, "history", commits, hits, notes, query)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     "lookfar read guide.md docs",
     'lookfar read "guide.md#Install > Linux" docs',
     "lookfar read guide.md:10-20 docs --json",
+    'lookfar read "[[Alpha Plan#Risks]]" notes',
 )
 @click.command()
 @click.argument("target")
@@ -35,9 +36,10 @@ def read(target: str, path: str, as_json: bool, **options: Any) -> None:
 
     TARGET is a URI (guide.md), a URI and a heading (guide.md#Install, or
     "guide.md#Install > Linux"), a URI and lines (guide.md:10-20), a page, slide, cell or range of
-    an extracted document (report.pdf#page=3, plan.xlsx#Budget!A1:F20), or a name that source code
-    defines (Shelf.put, or src/shelf.py#Shelf.put). PATH is the indexed folder (default: the
-    current one).
+    an extracted document (report.pdf#page=3, plan.xlsx#Budget!A1:F20), a name that source code
+    defines (Shelf.put, or src/shelf.py#Shelf.put), or a note by its name, alias, title or link
+    ("Alpha Plan", "[[Alpha Plan#Risks]]", "[[Alpha Plan#^block]]"). PATH is the indexed folder
+    (default: the current one).
     """
     with connect_library(path, options) as library:
         reading = library.read(clean_text(target))
@@ -56,8 +58,8 @@ def read(target: str, path: str, as_json: bool, **options: Any) -> None:
 def outline(uri: str, path: str, as_json: bool, **options: Any) -> None:
     """Show the headings of a document, or definitions in code.
 
-    Each is shown with its line. URI names the document. PATH is the indexed folder (default:
-    the current one).
+    Each is shown with its line. URI names the document, as for read. PATH is the indexed
+    folder (default: the current one).
     """
     with connect_library(path, options) as library:
         result = library.outline(clean_text(uri))

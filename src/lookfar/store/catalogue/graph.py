@@ -195,6 +195,29 @@ def resolve_links(
     return resolved
 
 
+def find_notes(connection: Connection, generation: int, name: str) -> list[tuple[str, str]]:
+    """Return URI and title of the live documents that a name can mean, seen from the root."""
+    key = link_names.link_name("", "wikilink", name)
+    candidates = _find_candidates(connection, generation, {key}).get(key) if key else None
+    if candidates is None:
+        return []
+    return [(target.uri, target.title) for target in candidates.find_notes(name)]
+
+
+def list_note_names(connection: Connection, generation: int) -> list[tuple[str, str, str]]:
+    """Return every folded file name, alias and title, with URI and title of its document."""
+    rows = connection.execute(
+        "SELECT n.name, n.way, n.whole, d.uri, d.title"
+        " FROM names n JOIN documents d ON d.id = n.document"
+        f" WHERE n.way != {link_names.BY_LABEL} AND {ALIVE}",
+        {"g": generation},
+    )
+    return [
+        (name if way == link_names.BY_PATH else whole, uri, title)
+        for name, way, whole, uri, title in rows
+    ]
+
+
 def _find_candidates(
     connection: Connection, generation: int, names: Iterable[str]
 ) -> dict[str, link_names.Candidates]:

@@ -2,8 +2,9 @@
 
 If several sections match, the caller decides what to do.
 
-Headings in a path are joined by `` > `` or `` → ``. A heading that contains such a sign may be
-written as it is if only one section matches, or with a backslash before the sign.
+Headings in a path are joined by `` > `` or `` → ``, or by ``#`` as in notes, where headings between
+them may be omitted. A heading that contains such a sign may be written as it is if only one section
+matches, or with a backslash before the arrow.
 """
 
 from __future__ import annotations
@@ -60,7 +61,22 @@ def match_headings(sections: Sequence[Section], heading: str) -> list[Section]:
         if any(len(section.path) == len(way) and _ends_with(section.path, way) for way in ways)
     ]
     exact = [section for section in whole if section.path in written]
-    return next((some for some in (exact, whole) if len(some) == 1), matches)
+    matches = next((some for some in (exact, whole) if len(some) == 1), matches)
+    return matches or _match_nested(sections, heading)
+
+
+def _match_nested(sections: Sequence[Section], heading: str) -> list[Section]:
+    """Return the sections that a nested anchor of a note means: ``Outer#Inner``."""
+    wanted = [fold(part) for item in heading.split("#") if (part := clean_heading(item))]
+    if len(wanted) < 2:
+        return []
+
+    def fits(path: tuple[str, ...]) -> bool:
+        above = iter(path)
+        found = all(any(_is_called(title, part) for title in above) for part in wanted)
+        return found and _is_called(path[-1], wanted[-1])
+
+    return [section for section in sections if section.path and fits(section.path)]
 
 
 def slug(title: str) -> str:
@@ -70,9 +86,13 @@ def slug(title: str) -> str:
 
 def _ends_with(path: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
     return len(path) >= len(wanted) and all(
-        fold(" ".join(title.split())) == part or part in _anchors(title)
-        for title, part in zip(path[-len(wanted) :], wanted, strict=True)
+        _is_called(title, part) for title, part in zip(path[-len(wanted) :], wanted, strict=True)
     )
+
+
+def _is_called(title: str, part: str) -> bool:
+    """Whether a folded name is a heading, as its title or as its anchor."""
+    return fold(" ".join(title.split())) == part or part in _anchors(title)
 
 
 def _anchors(title: str) -> tuple[str, str]:

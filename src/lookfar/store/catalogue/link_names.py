@@ -25,6 +25,7 @@ _ROOT = "/"
 _INDEXES = ("index", "readme", "_index")
 _PAGES = frozenset("md markdown mdown mkd mdx rst txt adoc asciidoc org html htm".split())
 _RENDERED = ("html", "htm")
+_MARKDOWN = ("md", "markdown", "mdown", "mkd")
 # One letter before the colon is a Windows drive, not a scheme.
 _EXTERNAL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
 _MOST_PREFIX = 2
@@ -36,6 +37,9 @@ _BY_END = 10
 _LONGEST = 255
 """How many characters of a name are compared. Every file name fits, and twice as many fit into an
 index key of a server. Longer titles and links are compared by their beginning."""
+
+_NOTE_NUMBER = re.compile(r"(\d{8}t?\d{4,9})(?=[ _-])")
+"""The id at the start of a file name, as in a Zettelkasten: ``202401011200 Title.md``."""
 
 Match = tuple[int, ...]
 """How well a document matches a link; lower is better."""
@@ -78,6 +82,9 @@ def list_names(
             name = _last(Path.parse(whole).stem)[:_LONGEST]
             if name:
                 names.setdefault(Name(name, way, whole[:_LONGEST]))
+    number = _NOTE_NUMBER.match(_last(path.stem))
+    if number is not None:
+        names.setdefault(Name(number[1], BY_ALIAS, number[1]))
     for label in labels:
         name = _fold_label(label)
         if name:
@@ -203,6 +210,22 @@ class Candidates:
             return self._find_label(origin, target)  # In MyST, [text](label) is a link as well.
         return matches[0][2] if matches else None
 
+    def find_notes(self, target: str) -> list[Target]:
+        """Return the documents that a name means, seen from the root: all of the best level.
+
+        If exactly one of them is spelled in the same case, only that one. A name without an
+        extension means the Markdown file, if several files differ in their extension alone.
+        """
+        ranked = self._match("", "wikilink", target)
+        best = [found for rank, _, found in ranked if rank[0] == ranked[0][0][0]]
+        path = Path.parse(target)
+        ending = f".{path.ending}" if path.ending else ""
+        spelled = [other for other in best if _strip_pages(other.uri, ending).endswith(target)]
+        best = spelled if len(spelled) == 1 else best
+        stems = {other.path.stem for other in best}
+        markdown = [other for other in best if other.path.ending in _MARKDOWN]
+        return markdown if len(stems) == 1 and len(markdown) == 1 else best
+
     def _find_label(self, origin: Origin, target: str) -> Target | None:
         """Return the only document of the project, or the nearest one, that defines a label."""
         wanted = (origin.labels + _fold_label(target))[:_LONGEST]
@@ -249,6 +272,13 @@ class Candidates:
                 rank = (*match, uri.count("/"), spelled not in uri, len(uri))
                 ranked.append((rank, uri, target))
         return sorted(ranked)
+
+
+def _strip_pages(uri: str, ending: str) -> str:
+    """Return a URI without the extensions of a page, but with the one that a link has."""
+    path = Path.parse(uri)
+    # The extensions are ASCII, while folding may change the length of the rest.
+    return uri[: len(uri) - (len(path.whole) - len(path.stem))] + ending
 
 
 def _is_relative(kind: str, target: str) -> bool:

@@ -329,6 +329,17 @@ class StoredSnapshot(KeywordQueries, ABC):
         graph.require_link_names(self._connection)
         return graph.resolve_links(self._connection, self.generation, links, absent)
 
+    def find_notes(self, name: str) -> list[tuple[str, str]]:
+        # An older index still answers by path.
+        if check(self._connection) < FORMAT_WITH_NAMES:
+            return []
+        return graph.find_notes(self._connection, self.generation, name)
+
+    def note_names(self) -> list[tuple[str, str, str]]:
+        if check(self._connection) < FORMAT_WITH_NAMES:
+            return []
+        return graph.list_note_names(self._connection, self.generation)
+
     def links_to(self, uri: str) -> list[Edge]:
         graph.require_link_names(self._connection)
         document = self.document(uri)

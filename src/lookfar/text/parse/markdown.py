@@ -23,8 +23,10 @@ from lookfar.common.lines import Lines
 from lookfar.model import Block, BlockKind, Document, Link, LinkKind
 from lookfar.text.normalise import ByteOffsets
 from lookfar.text.parse import frontmatter
+from lookfar.text.parse.block_ids import find_block_references
 from lookfar.text.parse.links import (
     alias_names,
+    sort_links,
     split_destination,
     split_wikilink,
     tag_names,
@@ -44,6 +46,8 @@ _PARSER = pyromark.Markdown(
 _HEADING_ID = re.compile(r" ?\{#[^{}]*\}$")
 # Code ends with a backtick, so an id in code is not at the end of the line.
 _LINE_WITH_ID = re.compile(r"\{#[^{}`\n]*\}[ \t#]*$", re.MULTILINE)
+_NOTE_NUMBER = re.compile(r"\d{8}[Tt]?\d{4,9}")
+"""The id of a note in a Zettelkasten, by which other notes link to it."""
 _DEEPEST_LINK_TEXT = 4
 """Images nest without limit, and each level would contain the text of all below it."""
 _LONGEST_TAG = 500
@@ -74,6 +78,9 @@ def parse(uri: str, text: str) -> Document:
     labels: tuple[str, ...] = ()
     if is_myst(source):
         links, labels = find_myst_links(text, blocks, sections, links)
+    references, block_labels = find_block_references(text, body, blocks)
+    if references:
+        links = sort_links((*links, *references))
     return Document(
         uri=uri,
         text=text,
@@ -84,7 +91,7 @@ def parse(uri: str, text: str) -> Document:
         sections=sections,
         blocks=blocks,
         links=links,
-        labels=labels,
+        labels=(*labels, *block_labels),
         tags=_tags(metadata, place.in_prose(scan.prose, spelled_tags)),
         aliases=_aliases(metadata),
         metadata=metadata,
@@ -286,4 +293,7 @@ def _tags(metadata: Mapping[str, Any], inline: Iterable[str]) -> tuple[str, ...]
 
 def _aliases(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     names = [name for key in ("aliases", "alias") for name in alias_names(metadata.get(key))]
+    number = str(metadata.get("id", ""))
+    if _NOTE_NUMBER.fullmatch(number):
+        names.append(number)
     return tuple(dict.fromkeys(names))
