@@ -259,6 +259,17 @@ def find_related(
     return collection.healing.run(look)
 
 
+def link_targets(collection: Collection, uri: str) -> dict[str, str]:
+    """Return the documents that a document links to, by the target as written; not itself."""
+
+    def look() -> dict[str, str]:
+        with collection.store.snapshot() as snapshot:
+            edges = snapshot.links_from(uri)
+            return {edge.written: edge.target for edge in edges if edge.target}
+
+    return collection.healing.run(look) if collection.indexed else {}
+
+
 def _list_candidates(snapshot: Snapshot, target: str, limit: int, collection: str) -> Related:
     """Return the definitions that an ambiguous name can mean, or those with a similar name."""
     entries, total = list_definitions(snapshot, target, limit)

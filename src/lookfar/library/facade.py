@@ -483,6 +483,10 @@ class Library:
         """
         return reading.find_related(self._members, target, kinds, limit, as_of, collection)
 
+    def link_targets(self, uri: str, *, collection: str = "") -> dict[str, str]:
+        """Return the URIs of all documents that a document links to, by the target as written."""
+        return collection_reading.link_targets(self._members.find(collection), uri)
+
     def call_graph(
         self,
         target: str,

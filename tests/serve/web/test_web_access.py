@@ -23,7 +23,7 @@ VIEWS = {
     "start": ("#/search", ".start .lead"),
     "search": ("#/search?q=harbour+lamp", ".inspector .passage"),
     "nothing": ("#/search?q=harbour&before=2001-01-01", ".notes .empty"),
-    "read": ("#/read?u=sea/harbour.md&s=11&e=13&q=harbour", ".part"),
+    "read": ("#/read?u=sea/harbour.md&s=11&e=13&q=harbour", ".within"),
     "hostile": ("#/read?u=notes/hostile.md", ".ctl"),
     "missing": ("#/read?u=nowhere.md", ".problem"),
     "graph": ("#/graph?around=sea/harbour.md", "[data-settled] .node.chosen"),

@@ -8,7 +8,7 @@ from typing import Any, Final
 from lookfar import __version__
 from lookfar.serve.http.rest import changes_something
 from lookfar.serve.http.statuses import STATUSES
-from lookfar.serve.http.web import live
+from lookfar.serve.http.web import live, pictures
 from lookfar.serve.http.web.api import ROWS
 from lookfar.serve.http.web.routes import API_PREFIX
 from lookfar.serve.tools.tool import Json, Tool
@@ -148,6 +148,9 @@ def _page_paths() -> Json:
     for row in ROWS:
         operation = _operation(f"api:{row.name}", row.description, {"type": "object"}, row)
         paths[API_PREFIX + row.name] = {"post": {**operation, "tags": ["the page"]}}
+    picture = pictures.TOOL
+    operation = _operation("api:picture", picture.description, {}, picture, kind="image/*")
+    paths[pictures.PATH] = {"post": {**operation, "tags": ["the page"]}}
     paths[live.PATH] = {
         "get": _operation(
             "events",

@@ -1,23 +1,35 @@
-"""The route of the web page that gives a document to read."""
+"""The routes of the web page that give a document to read: its text, its rendering, its colours."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Final
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from lookfar.collections.pictures import find_picture
 from lookfar.common.hidden_characters import flags
+from lookfar.common.lines import Lines
 from lookfar.errors import Ambiguous, NotFound
-from lookfar.model import Reading
+from lookfar.model import Outline, Reading
 from lookfar.retrieve.locate.address import format_citation
 from lookfar.serve.http.web.marks import find_marks, marked_terms
+from lookfar.serve.http.web.pictures import PictureNames
+from lookfar.serve.http.web.rendering.highlight import highlight
+from lookfar.serve.http.web.rendering.markdown_tree import Reference, render_markdown
+from lookfar.serve.http.web.rendering.nodes import Node, text_of, walk_nodes
 from lookfar.serve.show import json_shapes
 from lookfar.serve.tools.related import usual_kinds
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.text.parse import frontmatter
 
 _DOCUMENT_CHARS: Final = 400_000
 """How much of a document the page shows."""
+_MOST_PROPERTIES: Final = 60
+_LONGEST_PROPERTY: Final = 1_000
+_HEADING: Final = re.compile(r"(?P<uri>.+?)#(?P<heading>.+)")
 
 
 class DocumentInput(Input):
@@ -28,25 +40,23 @@ class DocumentInput(Input):
     query: Annotated[
         str, Field(description="Mark the words of this question", max_length=10_000)
     ] = ""
+    render: Annotated[bool, Field(description="Add a tree of nodes, if it is Markdown")] = False
+    alone: Annotated[bool, Field(description="Only the part, without outline and related")] = False
 
 
 def _document(session: Session, given: DocumentInput, call: Call) -> Result:
     library = session.library
     library.first_index(on_progress=call.on_progress())
-    part = library.read(given.target, collection=given.collection)
-    if part.state == "gone":
-        whole, outline, entries, totals = part, None, [], {}
-    else:
+    part, missing = _read_part(session, given)
+    outline: Outline | None = None
+    whole = part
+    entries: list[Json] = []
+    totals: Json = {}
+    if part.state != "gone":
         whole = library.read(part.uri, collection=part.collection)
-        outline = json_shapes.outline(library.outline(part.uri, collection=part.collection))
-        related = json_shapes.related(
-            library.related(
-                part.uri, kinds=usual_kinds(session), limit=50, collection=part.collection
-            )
-        )
-        entries, totals = related["entries"], related["totals"]
-        calls = _find_calls(session, part)
-        entries, totals = [*calls["entries"], *entries], {**calls["totals"], **totals}
+        outline = library.outline(part.uri, collection=part.collection)
+        if not given.alone:
+            entries, totals = _find_related(session, part)
     text = whole.text[:_DOCUMENT_CHARS]
     terms = marked_terms(given.query) if given.query.strip() else frozenset[str]()
     # A request for the whole document has no part to highlight.
@@ -58,13 +68,43 @@ def _document(session: Session, given: DocumentInput, call: Call) -> Result:
         "state": part.state,
         "cite": format_citation(part.collection, part.uri, part.span, part.sha256),
         "part": [part.span.start, part.span.end] if is_part and part.state != "gone" else None,
+        "missing": missing,
         "flags": flags(text),
         "marks": [[start, end] for start, end in find_marks(text, terms)] if terms else [],
-        "outline": outline,
+        "outline": json_shapes.outline(outline) if outline and not given.alone else None,
         "related": entries,
         "totals": totals,
     }
+    if given.render and outline is not None:
+        data |= _render(session, whole, text, outline)
+        if given.alone:
+            _cut(data)
     return Result(data, "")
+
+
+def _read_part(session: Session, given: DocumentInput) -> tuple[Reading, str]:
+    """Read what was asked for, or the whole document if only its heading is missing.
+
+    Returns the missing heading, too: a link should not fail because a heading was renamed.
+    """
+    try:
+        return session.library.read(given.target, collection=given.collection), ""
+    except (Ambiguous, NotFound):
+        named = _HEADING.fullmatch(given.target)
+        if named is None:
+            raise
+        whole = session.library.read(named["uri"], collection=given.collection)
+        return whole, named["heading"]
+
+
+def _find_related(session: Session, part: Reading) -> tuple[list[Json], Json]:
+    related = json_shapes.related(
+        session.library.related(
+            part.uri, kinds=usual_kinds(session), limit=50, collection=part.collection
+        )
+    )
+    calls = _find_calls(session, part)
+    return [*calls["entries"], *related["entries"]], {**calls["totals"], **related["totals"]}
 
 
 def _find_calls(session: Session, part: Reading) -> Json:
@@ -82,10 +122,160 @@ def _find_calls(session: Session, part: Reading) -> Json:
     return json_shapes.related(related)
 
 
+# -- rendering -------------------------------------------------------------------------------------
+
+
+def _is_rendered(whole: Reading, outline: Outline) -> bool:
+    """Return whether a document is Markdown, or text that was extracted as Markdown."""
+    return outline.language == "markdown" or whole.extracted
+
+
+def _render(session: Session, whole: Reading, text: str, outline: Outline) -> Json:
+    """Return the tree and the properties of a document; the tree of code is None."""
+    if not _is_rendered(whole, outline):
+        return {"tree": None, "properties": []}
+    rendered = render_markdown(text)
+    nodes = _insert_places(rendered.nodes, _place_offsets(text, outline))
+    _resolve(session, whole, rendered.references)
+    front = frontmatter.split(text)
+    values = frontmatter.parse(front.raw, front.syntax)[0] if front else {}
+    return {"tree": nodes, "properties": _list_properties(values)}
+
+
+def _place_offsets(text: str, outline: Outline) -> list[tuple[int, str]]:
+    lines = Lines(text)
+    return [(lines.start_of(line), label) for line, label in outline.places if line <= len(lines)]
+
+
+def _insert_places(nodes: list[Node], places: Sequence[tuple[int, str]]) -> list[Node]:
+    """Put the pages, slides and ranges of an extracted text between its blocks."""
+    merged: list[Node] = []
+    waiting = list(reversed(places))
+    for node in nodes:
+        while waiting and waiting[-1][0] < node[2]:
+            start, label = waiting.pop()
+            merged.append(["place", start, start, [], {"label": label}])
+        merged.append(node)
+    return merged
+
+
+def _resolve(session: Session, whole: Reading, references: Sequence[Reference]) -> None:
+    """Complete the links of a document: which document or picture each one means."""
+    if not references:
+        return
+    library = session.library
+    folder = library.folder(whole.collection) if whole.collection in library.collections else None
+    targets = library.link_targets(whole.uri, collection=whole.collection)
+    pictures = PictureNames(session, whole.collection, folder)
+    for kind, target, anchor, details in references:
+        uri = targets.get(target) or _find_itself(whole.uri, target)
+        if uri:
+            details |= {"uri": uri, "anchor": anchor}
+        elif kind in ("image", "embed") and folder is not None:
+            path = find_picture(folder, whole.uri, target) or pictures.find(target)
+            details |= {"path": path} if path else {"missing": target}
+        else:
+            details["missing"] = target
+
+
+def _find_itself(uri: str, target: str) -> str:
+    """Return the URI of the document if a link leads to a place in itself."""
+    if not target:
+        return uri
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(uri), target))
+    return uri if path in (uri, posixpath.splitext(uri)[0]) else ""
+
+
+def _list_properties(values: Mapping[str, Any]) -> list[Json]:
+    """Return the front matter as rows: each value is a list of texts."""
+    rows: list[Json] = []
+    for name, value in list(values.items())[:_MOST_PROPERTIES]:
+        items = value if isinstance(value, list) else [value]
+        rows.append({"name": name, "values": [_format_value(item) for item in items[:100]]})
+    return rows
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        pairs = (f"{name}: {_format_value(item)}" for name, item in value.items())
+        return "; ".join(pairs)[:_LONGEST_PROPERTY]
+    return str(value)[:_LONGEST_PROPERTY]
+
+
+def _cut(data: Json) -> None:
+    """Reduce a document to one of its parts; offsets still count from its beginning."""
+    if not data["part"]:
+        data["base"] = 0
+        return
+    start, end = data["part"]
+    if data["tree"] is not None:
+        nodes = [node for node in data["tree"] if start <= node[1] < end]
+        data["tree"] = nodes
+        end = max([end, *(node[2] for node in nodes)])
+    data |= {"text": data["text"][start:end], "base": start, "marks": [], "part": None}
+
+
+# -- colours ---------------------------------------------------------------------------------------
+
+
+class HighlightInput(Input):
+    target: Annotated[str, Field(min_length=1, description="URI")]
+    collection: str = ""
+
+
+def _highlight(session: Session, given: HighlightInput, _: Call) -> Result:
+    """Return the tokens of a source file, or of the code in a Markdown document."""
+    library = session.library
+    whole = library.read(given.target, collection=given.collection)
+    outline = library.outline(whole.uri, collection=whole.collection)
+    text = whole.text[:_DOCUMENT_CHARS]
+    if _is_rendered(whole, outline):
+        tokens = _highlight_blocks(text)
+    else:
+        tokens = highlight(text, outline.language)
+    return Result({"sha256": whole.sha256, "tokens": tokens}, "")
+
+
+def _highlight_blocks(text: str) -> list[tuple[int, int, str]]:
+    """Return the tokens of all code blocks, at their offsets in the document."""
+    tokens: list[tuple[int, int, str]] = []
+    for node in walk_nodes(render_markdown(text).nodes):
+        if node[0] != "code_block" or not node[4]["language"]:
+            continue
+        code, pieces = text_of([node], text), node[3]
+        starts = [0]
+        for piece in pieces:
+            starts.append(starts[-1] + len(text_of([piece], text)))
+        for start, end, kind in highlight(code, node[4]["language"]):
+            tokens += _map_token(start, end, kind, pieces, starts)
+    return tokens
+
+
+def _map_token(
+    start: int, end: int, kind: str, pieces: Sequence[Node], starts: Sequence[int]
+) -> list[tuple[int, int, str]]:
+    """Map a token of a code block to the document, where quote marks may interrupt it."""
+    mapped = []
+    for at, piece in enumerate(pieces):
+        low, high = max(start, starts[at]), min(end, starts[at + 1])
+        if low < high and len(piece) == 3:
+            mapped.append((piece[1] + low - starts[at], piece[1] + high - starts[at], kind))
+    return mapped
+
+
 ROWS: Sequence[Tool] = (
     Tool(
         "document",
         "A document as it is on disk now, with its outline and related documents.",
         DocumentInput, _document,
+    ),
+    Tool(
+        "highlight",
+        "The keywords, strings, comments and names in the code of a document.",
+        HighlightInput, _highlight,
     ),
 )  # fmt: skip

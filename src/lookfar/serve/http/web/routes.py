@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from lookfar.serve.http import rest
 from lookfar.serve.http.statuses import ForeignOrigin
-from lookfar.serve.http.web import api, live, static_files
+from lookfar.serve.http.web import api, live, pictures, static_files
 from lookfar.serve.tools.tool import Tool
 
 API_PREFIX = "/api/"
@@ -22,11 +22,19 @@ def web_routes(caller: rest.Tools, stopping: Callable[[], bool]) -> list[Route]:
     async def events(request: Request) -> Response:
         return await live.follow(request, caller.session, stopping)
 
+    async def picture(request: Request) -> Response:
+        return await pictures.serve_picture(request, caller)
+
     data = [
         Route(API_PREFIX + row.name, _make_endpoint(caller, row), methods=["POST"])
         for row in api.ROWS
     ]
-    return [*static_files.file_routes(), *data, Route(live.PATH, events)]
+    return [
+        *static_files.file_routes(),
+        *data,
+        Route(pictures.PATH, picture, methods=["POST"]),
+        Route(live.PATH, events),
+    ]
 
 
 def _make_endpoint(caller: rest.Tools, row: Tool) -> Callable[[Request], Awaitable[Response]]:

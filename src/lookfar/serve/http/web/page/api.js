@@ -34,11 +34,13 @@ async function send(path, options) {
   }
 }
 
-export async function ask(route, body = {}, signal = undefined) {
+function post(route, body, signal) {
   const headers = { "content-type": "application/json" };
-  const answer = await send(`/api/${route}`, { method: "POST", headers, body: JSON.stringify(body), signal });
-  return answer.json();
+  return send(`/api/${route}`, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
+
+export const ask = async (route, body = {}, signal = undefined) => (await post(route, body, signal)).json();
+export const askBlob = async (route, body, signal) => (await post(route, body, signal)).blob();
 
 // Resolves when the page is visible. A browser allows few connections to one server over all of
 // its tabs, so a hidden tab closes its own.

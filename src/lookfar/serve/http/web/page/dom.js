@@ -2,7 +2,7 @@
 // markup. These functions cannot set markup, handler attributes or links to other sites.
 
 const SVG = "http://www.w3.org/2000/svg";
-const NAMES = /^(class|id|title|role|tabindex|type|name|value|for|href|lang|dir|hidden|disabled|open|checked|required|placeholder|min|max|step|accept|multiple|data-[a-z-]+|aria-[a-z]+|viewBox|width|height|x|y|x1|x2|y1|y2|cx|cy|r|rx|d|transform|preserveAspectRatio|text-anchor|dominant-baseline)$/;
+const NAMES = /^(class|id|title|role|tabindex|type|name|value|for|href|lang|dir|hidden|disabled|open|checked|required|placeholder|min|max|step|accept|multiple|scope|data-[a-z-]+|aria-[a-z]+|viewBox|width|height|x|y|x1|x2|y1|y2|cx|cy|r|rx|d|transform|preserveAspectRatio|text-anchor|dominant-baseline)$/;
 // Characters that reorder, hide or control text: their code points are shown instead.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/;
 const HIDDEN_ALL = new RegExp(HIDDEN.source, "g");

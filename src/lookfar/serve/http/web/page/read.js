@@ -1,8 +1,11 @@
-// A document as it is on disk, line by line. Headings, code and links are styled, but every character
-// is visibleText, so a cited span is marked at its exact position.
+// A document to read: rendered or as its source, with the cited place marked in both, its outline,
+// its properties and related documents, and the way to the other results of a search.
 
-import { announce, h, link, name, problem, replace, plural, visibleText, utf16Offsets } from "/web/dom.js";
+import { announce, h, link, name, number, plural, problem, replace, visibleText } from "/web/dom.js";
 import { ask } from "/web/api.js";
+import { Paper, Pieces } from "/web/paint.js";
+import { hasCode, Renderer } from "/web/render.js";
+import { parseSearch, readLink, searchBody } from "/web/search.js";
 
 const KINDS = {
   backlinks: "Linked from", links: "Links to", similar: "Similar", community: "Same community",
@@ -15,71 +18,170 @@ const STATES = {
   changed: "This file has changed since it was indexed or cited.",
   gone: "This file no longer exists.",
 };
-// Repetitions are bounded and end where another match could begin, so that a hostile line cannot
-// cause backtracking.
-const LINK = /!?\[[^[\]\n]{0,400}\]\(\s{0,9}<?([^()<>\s#]{0,1000})(?:#[^()<>\s]{0,400})?>?(?:\s[^)\n]{0,400})?\)|!?\[\[([^[\]|#\n]{0,400})(?:[|#][^[\]\n]{0,400})?\]\]/g;
-const BOLD = /\*\*[^*\n]{1,1000}\*\*|(?<!\w)__[^_\n]{1,1000}__(?!\w)/g;
-const LONGEST = 5000;
+const VIEW_KEY = "lookfar.reading";
+const SHORT = 20000; // Up to this length a document is one piece.
+const PIECE_CHARS = 5000;
+const PIECE_LINES = 100;
+const TOP = 150; // Below the bar, where a reader looks first.
+const STYLES = { heading: "h", strong: "b", code: "q", link: "l", picture: "l", embed: "l", tag: "l", html: "c", html_block: "c", math: "q" };
+
+const squeeze = (text) => text.replace(/\s+/g, " ").trim();
+
+let styled = null;
+
+// Load the style sheet of this view once.
+function loadStyles() {
+  styled ??= new Promise((resolve) => {
+    const sheet = document.createElement("link");
+    sheet.rel = "stylesheet";
+    sheet.setAttribute("href", "/web/read.css");
+    sheet.onload = sheet.onerror = resolve;
+    document.head.append(sheet);
+  });
+  return styled;
+}
 
 export function show(main, params, frame) {
-  const given = { collection: params.get("c") || "", uri: params.get("u") || "", query: params.get("q") || "" };
-  const [from, until] = [Number(params.get("s")) || 0, Number(params.get("e")) || 0];
+  const given = {
+    collection: params.get("c") || "", uri: params.get("u") || "", query: params.get("q") || "", heading: params.get("h") || "",
+    from: Number(params.get("s")) || 0, until: Number(params.get("e")) || 0,
+  };
+  const filters = params.get("w") || "";
+  const search = `${link("search", { q: given.query })}${given.query && filters ? `&${filters}` : ""}`;
   const leaving = new AbortController();
   frame.field.value = given.query;
-  let sections = [];
-  let lines = [];
+  let [page, paper, sections, pieces, renderer, starts] = [null, null, [], null, null, []];
+  let source = localStorage.getItem(VIEW_KEY) === "source";
+  let hits = [null, null];
 
   const article = h("article", { class: "sheet", "aria-label": "Document" }, h("p", { class: "empty" }, "Loading…"));
   const outline = h("nav", { class: "outline", "aria-label": "Outline" });
   const beside = h("aside", { class: "beside", "aria-label": "Related" });
-  const filters = params.get("w");
-  const back = `${link("search", { q: given.query })}${given.query && filters ? `&${filters}` : ""}`;
+  const body = h("div", { class: "text" });
+  const steps = h("nav", { class: "steps", "aria-label": "Results", hidden: true });
+  const toggle = h("button", { type: "button", class: "toggle", "aria-keyshortcuts": "s", on: { click: switchView } });
+  const title = h("div", { class: "title-line" });
   replace(main, h("div", { class: "reader" }, outline, article, beside));
   load();
 
+  // --- loading --------------------------------------------------------------------------------------
+
   async function load() {
     try {
-      const target = from ? `${given.uri}:${from}-${until || from}` : given.uri;
-      const page = await ask("document", { target, collection: given.collection, query: given.query }, leaving.signal);
+      const lines = given.from ? `:${given.from}-${given.until || given.from}` : "";
+      const target = `${given.uri}${lines || (given.heading ? `#${given.heading}` : "")}`;
+      const [answer] = await Promise.all([
+        ask("document", { target, collection: given.collection, query: given.query, render: true }, leaving.signal), loadStyles()]);
+      if (leaving.signal.aborted) return;
+      page = answer;
       frame.title(page.title || page.uri);
-      draw(page);
+      const part = given.heading ? null : page.part; // A link leads to a heading; it does not cite it.
+      paper = new Paper({ text: page.text, marks: page.marks, part });
+      sections = page.outline?.sections || [];
+      draw();
+      await colour();
     } catch (error) {
       if (error.name !== "AbortError") replace(article, h("h1", { class: "unseen" }, "Document"), problem(error));
     }
+    if (given.query) findHits();
   }
 
-  function draw(page) {
-    const facts = [page.outline?.language, page.outline ? plural(page.outline.lines, "line") : "", ...(page.outline?.tags || []).map((tag) => `#${tag}`)].filter(Boolean);
-    const body = h("div", { class: `text ${page.outline?.language === "markdown" ? "prose" : "mono"}` });
-    lines = renderLines(page);
-    body.append(...lines);
+  // Colour code after it is readable, then make the rest of a long document.
+  async function colour() {
+    const code = page.tree ? page.tree.some(hasCode) : page.outline?.language;
+    try {
+      if (!code || !page.text.trim()) return;
+      const answer = await ask("highlight", { target: page.uri, collection: page.collection }, leaving.signal);
+      if (answer.sha256 !== page.sha256 || !answer.tokens.length) return;
+      paper.colour(answer.tokens);
+      pieces.refresh();
+    } catch {
+      // Code without colours is still readable.
+    } finally {
+      article.dataset.coloured = "";
+      pieces.fillRest();
+    }
+  }
+
+  async function findHits() {
+    const wanted = parseSearch(new URLSearchParams(`${filters}&${new URLSearchParams({ q: given.query })}`));
+    try {
+      const answer = await ask("search", { ...searchBody(wanted, 0, 100), limit: 100 }, leaving.signal);
+      const at = answer.hits.findIndex((hit) => hit.uri === given.uri && hit.collection === (page?.collection ?? hit.collection)
+        && (!given.from || hit.start_line === given.from));
+      if (at < 0) return;
+      hits = [answer.hits[at - 1], answer.hits[at + 1]].map((hit) => (hit ? readLink(hit, wanted) : null));
+      const step = (address, text, label, key) => (address
+        ? h("a", { class: "button", href: address, "aria-label": label, title: `${label} (${key})`, "aria-keyshortcuts": key }, text)
+        : h("span", { class: "button off", "aria-hidden": "true" }, text));
+      replace(steps, step(hits[0], "‹", "Previous result", "["),
+        h("span", null, `${number(at + 1)} of ${number(answer.total)}${answer.more ? "+" : ""}`),
+        step(hits[1], "›", "Next result", "]"));
+      steps.hidden = false;
+    } catch {
+      // The document can be read without the list it was found in.
+    }
+  }
+
+  // --- the frame around the text --------------------------------------------------------------------
+
+  function draw() {
+    const note = (text, kind = "") => h("p", { class: `note-line ${kind}` }, text);
     replace(article,
       h("header", null,
-        h("p", { class: "crumbs" }, h("a", { href: back }, given.query ? "‹ Results" : "‹ Search"), " ", name(page.collection), " / ", name(page.uri)),
-        h("h1", null, name(page.title || page.uri.split("/").pop())),
-        h("p", { class: "facts" }, facts.map((fact, at) => [at ? " · " : "", name(fact)]), " · ",
-          h("a", { href: link("graph", { c: page.collection, around: page.uri }) }, "in the graph")),
-        Object.hasOwn(STATES, page.state) ? h("p", { class: "note-line warn" }, STATES[page.state]) : null,
-        page.flags.length ? h("p", { class: "note-line warn" }, "It contains characters that reorder or hide text. Their code points are shown.") : null,
-        page.truncated ? h("p", { class: "note-line" }, "The document is very long; only its beginning is shown.") : null),
+        h("div", { class: "above" }, crumbs(), steps),
+        title,
+        facts(),
+        Object.hasOwn(STATES, page.state) ? note(STATES[page.state], "warn") : null,
+        page.flags.length ? note("It contains characters that reorder or hide text. Their code points are shown.", "warn") : null,
+        page.warnings.map((warning) => note(visibleText(warning))),
+        page.missing ? note(["There is no heading ", name(page.missing), " in this document."]) : null,
+        page.truncated ? note("The document is very long; only its beginning is shown.") : null,
+        properties()),
       body);
-    drawOutline(page);
-    drawRelated(page);
-    const first = article.querySelector(".part") || article.querySelector("mark");
-    const line = first?.closest(".ln");
-    if (line && line.dataset.n > 12) line.scrollIntoView({ block: "start" });
+    drawBody();
+    drawOutline();
+    drawRelated();
+    showPlace();
     announce(`${page.title || page.uri} is open.`);
   }
 
-  function drawOutline(page) {
-    sections = page.outline?.sections || [];
+  function crumbs() {
+    const folders = page.uri.split("/");
+    const file = folders.pop();
+    return h("nav", { class: "crumbs", "aria-label": "Breadcrumbs" },
+      h("a", { href: given.query ? search : "#/search" }, given.query ? "‹ Results" : "‹ Search"), " ",
+      name(page.collection), " / ",
+      folders.map((folder, at) => [h("a", { href: link("search", { path: `${folders.slice(0, at + 1).join("/")}/` }) }, name(folder)), " / "]),
+      h("span", { "aria-current": "page" }, name(file)));
+  }
+
+  function facts() {
+    const listed = [page.outline?.language, page.outline ? plural(page.outline.lines, "line") : ""].filter(Boolean);
+    return h("div", { class: "facts" },
+      listed.map((fact) => h("span", null, name(fact))),
+      (page.outline?.tags || []).map((tag) => h("a", { class: "hashtag", href: link("search", { tag }) }, name(`#${tag}`))),
+      h("a", { href: link("graph", { c: page.collection, around: page.uri }) }, "in the graph"),
+      page.tree ? toggle : null);
+  }
+
+  function properties() {
+    const rows = (page.properties || []).filter((row) => row.name !== "title" && row.name !== "tags" && row.values.some(Boolean));
+    if (!rows.length) return null;
+    return h("details", { class: "properties", open: rows.length <= 8 }, h("summary", null, "Properties"),
+      h("dl", null, rows.map((row) => h("div", null, h("dt", null, name(row.name)),
+        h("dd", null, row.values.map((value) => h("span", { class: row.values.length > 1 ? "tag" : null }, name(value))))))));
+  }
+
+  function drawOutline() {
     if (!sections.length) return;
     replace(outline, h("h2", null, "Outline"), h("ul", null, sections.slice(0, 500).map((section, at) =>
       h("li", { class: `deep${Math.min(section.level, 6)}` },
-        h("button", { type: "button", "data-at": at, on: { click: () => go(section.start_line) } }, name(section.title || "(untitled)"))))));
+        h("button", { type: "button", "data-at": at, on: { click: () => go(paper.at(section.start)) } }, name(section.title || "(untitled)"))))));
+    follow();
   }
 
-  function drawRelated(page) {
+  function drawRelated() {
     const groups = ORDER.filter((kind) => page.related.some((entry) => entry.kind === kind));
     replace(beside, groups.length ? null : h("p", { class: "empty" }, "No related documents."), groups.map((kind) => {
       const entries = page.related.filter((entry) => entry.kind === kind);
@@ -92,146 +194,175 @@ export function show(main, params, frame) {
     }));
   }
 
-  function renderLines(page) {
-    const { text } = page;
-    const toUtf16 = utf16Offsets(text);
-    const marks = page.marks.map(([a, b]) => [toUtf16(a), toUtf16(b)]);
-    const part = page.part ? page.part.map(toUtf16) : null;
-    const markdown = page.outline?.language === "markdown";
-    const targets = new Map(page.related.filter((entry) => entry.kind === "links" && entry.uri).map((entry) => [entry.target, entry]));
-    const rendered = [];
-    let [at, fence, front, mark] = [0, "", false, 0];
-    const all = text.split("\n");
-    if (all.at(-1) === "") all.pop();
-    all.forEach((line, index) => {
-      const end = at + line.length;
-      let kind = "";
-      if (markdown) {
-        const opened = /^\s*(```+|~~~+)/.exec(line);
-        if (/^---\s*$/.test(line) && (index === 0 || front)) {
-          front = index === 0;
-          kind = "code";
-        } else if (front) kind = "code";
-        else if (fence) {
-          kind = "code";
-          if (opened && opened[1].startsWith(fence) && !line.trim().slice(opened[1].length)) fence = "";
-        } else if (opened) [fence, kind] = [opened[1], "code"];
-        else if (/^#{1,6}\s/.test(line)) kind = `head h${/^#+/.exec(line)[0].length}`;
-        else if (/^\s*>/.test(line)) kind = "quote";
-        else if (/^\s*\|/.test(line) || /^( {4}|\t)/.test(line)) kind = "code";
-      }
-      const spans = [];
-      while (mark < marks.length && marks[mark][1] <= at) mark += 1;
-      for (let next = mark; next < marks.length && marks[next][0] < end; next += 1) spans.push(["mark", ...marks[next]]);
-      if (part && part[0] < end && part[1] > at) spans.push(["part", ...part]);
-      if (markdown && kind !== "code" && line.length <= LONGEST) {
-        for (const match of line.matchAll(LINK)) {
-          const target = targets.get(decode(match[1] ?? match[2]));
-          if (target) spans.push(["link", at + match.index, at + match.index + match[0].length, target]);
-        }
-        for (const [sort, start, length] of inlineStyles(line)) spans.push([sort, at + start, at + start + length]);
-      }
-      const whole = part && part[0] <= at && part[1] >= end && part[1] > at;
-      rendered.push(h("div", { class: `ln ${kind}${whole ? " within" : ""}`, "data-n": index + 1 },
-        line ? pieces(line, at, spans, page) : h("br")));
-      at = end + 1;
-    });
-    return rendered;
+  // --- the text -------------------------------------------------------------------------------------
+
+  function drawBody() {
+    renderer?.leave();
+    pieces?.leave();
+    renderer = new Renderer({ paper, collection: page.collection, uri: page.uri, signal: leaving.signal });
+    const rendered = page.tree && !source;
+    body.className = rendered ? "text prose" : `text mono${page.tree || !page.outline?.language ? " wrap" : ""}`;
+    toggle.textContent = rendered ? "Source" : "Rendered";
+    toggle.setAttribute("aria-label", rendered ? "Show the source" : "Show it rendered");
+    toggle.title = `${rendered ? "Show the source" : "Show it rendered"} (s)`;
+    let nodes = page.tree;
+    // The title is shown once, also if it is the first heading.
+    const first = rendered && nodes[0]?.[0] === "heading" && nodes[0][4].level === 1 ? renderer.blocks([nodes[0]]) : null;
+    const isTitle = first && squeeze(h("div", null, first).textContent) === squeeze(page.title);
+    replace(title, isTitle ? first : h("h1", null, name(page.title || page.uri.split("/").pop())));
+    if (isTitle) nodes = nodes.slice(1);
+    pieces = new Pieces(rendered ? splitNodes(nodes) : splitLines());
+    replace(body, pieces.boxes);
+    pieces.fill(pieces.parts[0]);
   }
 
-  const decode = (target) => {
-    try {
-      return decodeURIComponent(target);
-    } catch {
-      return target;
+  function splitNodes(nodes) {
+    const parts = [];
+    const whole = page.text.length <= SHORT;
+    let some = [];
+    const close = () => {
+      if (!some.length && parts.length) return;
+      const mine = some;
+      const [start, end] = mine.length ? [paper.at(mine[0][1]), paper.at(mine.at(-1)[2])] : [0, 0];
+      parts.push({ start, height: Math.round(((end - start) / 75) * 28 + mine.length * 18), make: () => renderer.blocks(mine) });
+      some = [];
+    };
+    for (const node of nodes) {
+      some.push(node);
+      if (!whole && paper.at(node[2]) - paper.at(some[0][1]) > PIECE_CHARS) close();
     }
-  };
-
-  // Find inline code between equal runs of backticks, and bold text outside of it.
-  function inlineStyles(line) {
-    const runs = [...line.matchAll(/`+/g)];
-    const [next, last] = [[], new Map()];
-    for (let index = runs.length - 1; index >= 0; index -= 1) {
-      next[index] = last.get(runs[index][0].length);
-      last.set(runs[index][0].length, index);
-    }
-    const styles = [];
-    let [rest, copied] = ["", 0];
-    for (let index = 0; index < runs.length; index += 1) {
-      if (next[index] === undefined) continue;
-      const start = runs[index].index;
-      index = next[index];
-      const end = runs[index].index + runs[index][0].length;
-      styles.push(["tick", start, end - start]);
-      rest += line.slice(copied, start) + "`".repeat(end - start);
-      copied = end;
-    }
-    rest += line.slice(copied);
-    for (const match of rest.matchAll(BOLD)) styles.push(["bold", match.index, match[0].length]);
-    return styles;
+    close();
+    return parts;
   }
 
-  // Split a line wherever a span begins or ends. Spans of one kind are in order.
-  function pieces(line, offset, spans, page) {
-    if (!spans.length) return visibleText(line);
-    const kinds = { mark: [], tick: [], bold: [], part: [], link: [] };
-    for (const span of spans) kinds[span[0]].push(span);
-    const far = { mark: 0, tick: 0, bold: 0, part: 0, link: 0 };
-    const cuts = [...new Set([offset, offset + line.length, ...spans.flatMap(([, a, b]) => [a, b])])]
-      .filter((cut) => cut >= offset && cut <= offset + line.length).sort((a, b) => a - b);
-    return cuts.slice(0, -1).map((start, index) => {
-      const has = (kind) => {
-        while (kinds[kind][far[kind]]?.[2] <= start) far[kind] += 1;
-        const first = kinds[kind][far[kind]];
-        return first && first[1] <= start ? first : null;
-      };
-      let node = visibleText(line.slice(start - offset, cuts[index + 1] - offset));
-      if (has("mark")) node = h("mark", null, node);
-      if (has("tick")) node = h("code", null, node);
-      if (has("bold")) node = h("strong", null, node);
-      if (has("part")) node = h("span", { class: "part" }, node);
-      const target = has("link")?.[3];
-      if (target) node = h("a", { href: link("read", { c: target.collection || page.collection, u: target.uri }) }, node);
-      return node;
-    });
+  function splitLines() {
+    const { text } = paper;
+    starts = [0];
+    for (let at = text.indexOf("\n"); at >= 0 && at < text.length - 1; at = text.indexOf("\n", at + 1)) starts.push(at + 1);
+    const tokens = page.tree ? styleTokens() : null;
+    const parts = [];
+    const step = text.length <= SHORT ? starts.length : PIECE_LINES;
+    for (let first = 0; first < starts.length; first += step) {
+      const last = Math.min(first + step, starts.length);
+      parts.push({ start: starts[first], height: (last - first) * 22, make: () => starts.slice(first, last).map((start, at) => makeLine(first + at, tokens)) });
+    }
+    return parts;
   }
 
-  function go(line) {
-    const target = lines[line - 1];
-    if (!target) return;
+  function makeLine(index, tokens) {
+    const start = starts[index];
+    const next = starts[index + 1] ?? paper.text.length;
+    const end = paper.text[next - 1] === "\n" ? next - 1 : next;
+    const cited = paper.part && paper.part[1] > start && paper.isCited(start, end);
+    return h("div", { class: cited ? "ln within" : "ln", "data-n": index + 1, "data-at": start },
+      end > start ? paper.nodes(start, end, { ...(tokens ? { tokens: mergeTokens(tokens) } : {}) }) : h("br"));
+  }
+
+  // Colours for the source of Markdown, from its tree.
+  function styleTokens() {
+    const tokens = [];
+    const visit = (node) => {
+      if (Object.hasOwn(STYLES, node[0])) tokens.push([paper.at(node[1]), paper.at(node[2]), STYLES[node[0]]]);
+      else if (node[0] !== "t" && node[0] !== "code_block") node[3].forEach(visit);
+    };
+    page.tree.forEach(visit);
+    return { own: tokens, merged: null, count: -1 };
+  }
+
+  function mergeTokens(tokens) {
+    if (tokens.count !== paper.tokens.length) {
+      tokens.merged = [...tokens.own, ...paper.tokens].sort((a, b) => a[0] - b[0]);
+      tokens.count = paper.tokens.length;
+    }
+    return tokens.merged;
+  }
+
+  // --- places ---------------------------------------------------------------------------------------
+
+  // Return the element at an offset, made if necessary.
+  function elementAt(offset) {
+    const { box } = pieces.reach(offset);
+    let best = null;
+    for (const element of [...title.querySelectorAll("[data-at]"), ...box.querySelectorAll("[data-at]")]) {
+      if (Number(element.dataset.at) > offset) break;
+      best = element;
+    }
+    return best || box;
+  }
+
+  function showPlace() {
+    const wanted = page.part ? paper.at(page.part[0]) : paper.marks[0]?.[0];
+    if (wanted === undefined || !body.isConnected) return;
+    let element = elementAt(wanted);
+    if (!given.heading && page.part) element = article.querySelector(".within, .part") || element;
+    if (element.getBoundingClientRect().top > innerHeight * 0.6) element.scrollIntoView({ block: "start" });
+  }
+
+  function go(offset) {
+    const target = elementAt(offset);
     target.scrollIntoView({ block: "start" });
     target.setAttribute("tabindex", "-1");
     target.focus({ preventScroll: true });
   }
 
+  function switchView() {
+    if (!page?.tree) return;
+    const offset = topOffset();
+    source = !source;
+    localStorage.setItem(VIEW_KEY, source ? "source" : "rendered");
+    drawBody();
+    if (offset > 0) elementAt(offset).scrollIntoView({ block: "start" });
+    pieces.fillRest();
+    follow();
+    announce(source ? "Source" : "Rendered");
+  }
+
+  // Return the offset of what is at the top of the window; 0 at the beginning.
+  function topOffset() {
+    if (scrollY < 80) return 0;
+    const piece = pieces.parts.find((part) => part.box.getBoundingClientRect().bottom > TOP);
+    if (!piece) return 0;
+    const element = [...piece.box.querySelectorAll("[data-at]")].find((block) => block.getBoundingClientRect().bottom > TOP);
+    return Number(element?.dataset.at ?? piece.start);
+  }
+
   // Highlight the section that is being read.
   let waiting = 0;
-  const follow = () => {
+  function follow() {
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => {
-      const top = 140;
+      if (!pieces || !outline.isConnected) return;
+      const offset = topOffset();
       let now = -1;
-      sections.some((section, at) => {
-        const line = lines[section.start_line - 1];
-        if (!line || line.getBoundingClientRect().top > top) return true;
-        now = at;
-        return false;
-      });
+      sections.some((section, at) => (paper.at(section.start) > offset || ((now = at), false)));
       for (const button of outline.querySelectorAll("button")) {
-        if (Number(button.dataset.at) === now) button.setAttribute("aria-current", "location");
-        else button.removeAttribute("aria-current");
+        if (Number(button.dataset.at) !== now) button.removeAttribute("aria-current");
+        else if (!button.hasAttribute("aria-current")) {
+          button.setAttribute("aria-current", "location");
+          const [top, bottom] = [button.offsetTop, button.offsetTop + button.offsetHeight];
+          if (top < outline.scrollTop || bottom > outline.scrollTop + outline.clientHeight) outline.scrollTop = top - outline.clientHeight / 3;
+        }
       }
     });
-  };
+  }
   window.addEventListener("scroll", follow, { passive: true });
 
+  const step = (address) => () => {
+    if (address()) location.hash = address();
+    return Boolean(address());
+  };
   return {
     leave() {
       leaving.abort();
+      pieces?.leave();
+      renderer?.leave();
       window.removeEventListener("scroll", follow);
     },
     keys: {
-      Escape: () => ((location.hash = back), true),
+      Escape: () => ((location.hash = given.query ? search : "#/search"), true),
+      s: () => (switchView(), true),
+      "[": step(() => hits[0]),
+      "]": step(() => hits[1]),
       j: () => (window.scrollBy({ top: 120 }), true),
       k: () => (window.scrollBy({ top: -120 }), true),
     },
