@@ -1,7 +1,7 @@
 """Extraction is confined: a crash, a hang or a bomb costs one file and gives a reason.
 
-Seen to fail without the limit of memory (the bomb), and to hang without the limit of time by the
-clock (a process that waits forever).
+Seen to fail without the limit of memory (the bomb), without the parent's watch where the system has
+no such limit, and to hang without the limit of time by the clock (a process that waits forever).
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ def act(raw, limits):
         time.sleep(3600)
     if word == "bomb":
         held = [bytes(1 << 20) for _ in range(1 << 20)]
+    if word == "fill":
+        held = [b"x" * (1 << 20) for _ in range(1 << 10)]
+        time.sleep(3600)
     if word == "deep":
         return act(raw, limits)
     if word == "broken":
@@ -107,6 +110,19 @@ def test_a_process_that_waits_forever_is_killed(monkeypatch: pytest.MonkeyPatch)
         bad = extract(extraction, "sleep")
         assert isinstance(bad, Skipped)
         assert bad.reason == "timed_out"
+        assert isinstance(extract(extraction, "next"), Extracted)
+
+
+def test_memory_is_watched_where_the_system_does_not_limit_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on macOS and Windows: the process takes no limit, and the parent looks."""
+    monkeypatch.setattr("lookfar.index.extraction.LIMITED_BY_SYSTEM", False)
+    program = PROGRAM.replace("extraction.main()", "extraction._confine = id; extraction.main()")
+    with closing(Extraction(Allowance(4.0, 256 << 20), program)) as extraction:
+        bad = extract(extraction, "fill")
+        assert isinstance(bad, Skipped)
+        assert (bad.uri, bad.reason) == ("fill.act", "out_of_memory")
         assert isinstance(extract(extraction, "next"), Extracted)
 
 

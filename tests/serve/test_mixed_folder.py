@@ -23,6 +23,7 @@ from lookfar.library import Library
 from lookfar.model import Edit
 from lookfar.ports import StoredDocument
 from lookfar.retrieve.locate.address import format_citation
+from lookfar.text import encodings
 from lookfar.text.extract import formats
 from text.extract.made_office import make_docx, make_pptx, make_xlsx, shape
 from text.extract.made_pdf import column, make_pdf
@@ -186,6 +187,24 @@ def test_a_new_version_of_an_extractor_reads_only_its_files(
     after = library.index()
     assert (after.changed, after.unchanged, after.chunks_embedded) == (1, 3, 0)
     assert library.index().unchanged == 4
+
+
+def test_what_a_text_depends_on_is_part_of_its_version(
+    library: Library, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mail contains any format, a book contains HTML; a new decoder reads everything again."""
+    (root / "a.eml").write_bytes(b"Subject: Hello\n\nThe quay is closed.\n")
+    assert library.index().added == 5
+    row = formats._BY_EXTENSION[".html"]
+    book = formats.version_of(formats._BY_EXTENSION[".epub"])
+    monkeypatch.setitem(formats._BY_EXTENSION, ".html", row._replace(version=row.version + 1))
+    assert formats.version_of(formats._BY_EXTENSION[".epub"]) == book + 1
+    after = library.index()
+    assert (after.changed, after.unchanged) == (1, 4)
+    monkeypatch.setattr("lookfar.index.recipe.ENCODINGS", encodings.VERSION + 1)
+    library.close()
+    with Library.open(root, index_dir=tmp_path / "index", settings=SETTINGS) as reopened:
+        assert reopened.index().added == 5
 
 
 def test_extracted_text_survives_verification_and_a_rebuild(library: Library) -> None:

@@ -11,4 +11,4 @@ class Allowance(NamedTuple):
     seconds: float = 60.0
     """Processor time."""
     memory_bytes: int = 1 << 30
-    """Address space of the process, where the system can limit it."""
+    """Address space of the process; on Windows and macOS its physical memory."""

@@ -14,11 +14,13 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from threading import Event, Timer
+from threading import Event, Thread
+from time import monotonic
 from typing import IO, Any, Final
 
 from lookfar.common.allowance import Allowance
 from lookfar.config import bare_environment
+from lookfar.index.child_memory import LIMITED_BY_SYSTEM, resident_bytes
 from lookfar.model import Skipped
 from lookfar.text.extract.extracted import CannotExtract, Extracted, Place
 from lookfar.text.extract.formats import EXTRACTORS, extract, extractor_for
@@ -36,6 +38,9 @@ _MOST_FILES: Final = 500
 TIMED_OUT: Final = "timed_out"
 OUT_OF_MEMORY: Final = "out_of_memory"
 CRASHED: Final = "crashed"
+_TOO_MUCH_MEMORY: Final = "extracting its text needs more memory than sources.extract_memory_bytes"
+_CHECK_MEMORY_EVERY: Final = 0.1
+"""Seconds between two looks at the memory of a process that the system does not limit."""
 
 
 class Extraction:
@@ -51,24 +56,17 @@ class Extraction:
     def extract(self, uri: str, raw: bytes) -> Extracted | Skipped:
         """Return the text of a file whose name has an extractor, or why it is skipped."""
         process = self._start()
-        timed_out = Event()
-
-        def kill_late() -> None:
-            timed_out.set()
-            process.kill()
-
-        timer = Timer(self._allowance.seconds * _PATIENCE, kill_late)
-        timer.daemon = True
-        timer.start()
+        watch = _Watch(process, self._allowance)
+        watch.start()
         try:
             answer = _ask(process, uri, raw)
         finally:
-            timer.cancel()
+            watch.finished.set()
         self._files += 1
         if answer is None or answer.get("leaves") or self._files >= _MOST_FILES:
             code = self._stop()
             if answer is None:
-                return self._explain_death(uri, code, timed_out.is_set())
+                return self._explain_death(uri, code, watch.killed_for)
         if "error" in answer:
             return Skipped(uri, str(answer["error"]), str(answer["reason"]))
         return _read_answer(answer)
@@ -110,11 +108,42 @@ class Extraction:
             process.stdout.close()
         return process.returncode
 
-    def _explain_death(self, uri: str, code: int, killed: bool) -> Skipped:
-        if killed or code == -getattr(signal, "SIGXCPU", 0):
+    def _explain_death(self, uri: str, code: int, killed_for: str) -> Skipped:
+        if killed_for == OUT_OF_MEMORY:
+            return Skipped(uri, OUT_OF_MEMORY, _TOO_MUCH_MEMORY)
+        if killed_for or code == -getattr(signal, "SIGXCPU", 0):
             seconds = f"{self._allowance.seconds:g}"
             return Skipped(uri, TIMED_OUT, f"its text was not extracted within {seconds} seconds")
         return Skipped(uri, CRASHED, "extracting its text crashed the process")
+
+
+class _Watch(Thread):
+    """Kills the process if one file takes too long or, without a system limit, too much memory."""
+
+    def __init__(self, process: subprocess.Popen[bytes], allowance: Allowance) -> None:
+        super().__init__(daemon=True)
+        self.finished = Event()
+        """To be set when the file is done."""
+        self.killed_for = ""
+        """``timed_out`` or ``out_of_memory``; empty if the process was not killed."""
+        self._process = process
+        self._allowance = allowance
+
+    def run(self) -> None:
+        deadline = monotonic() + self._allowance.seconds * _PATIENCE
+        while (left := deadline - monotonic()) > 0:
+            if self.finished.wait(left if LIMITED_BY_SYSTEM else min(left, _CHECK_MEMORY_EVERY)):
+                return
+            if LIMITED_BY_SYSTEM:
+                continue
+            if resident_bytes(self._process) > self._allowance.memory_bytes:
+                self._kill(OUT_OF_MEMORY)
+                return
+        self._kill(TIMED_OUT)
+
+    def _kill(self, reason: str) -> None:
+        self.killed_for = reason
+        self._process.kill()
 
 
 def _ask(process: subprocess.Popen[bytes], uri: str, raw: bytes) -> dict[str, Any] | None:
@@ -192,8 +221,7 @@ def _answer(uri: str, raw: bytes) -> dict[str, Any]:
     except CannotExtract as refusal:
         return {"error": refusal.code, "reason": refusal.reason}
     except MemoryError:
-        reason = "extracting its text needs more memory than sources.extract_memory_bytes"
-        return {"error": OUT_OF_MEMORY, "reason": reason, "leaves": True}
+        return {"error": OUT_OF_MEMORY, "reason": _TOO_MUCH_MEMORY, "leaves": True}
     except RecursionError:
         return {"error": "damaged", "reason": "its parts are nested too deeply"}
     except Exception as error:  # A damaged file can fail in any way.
@@ -216,7 +244,10 @@ def _receive(pipe: IO[bytes]) -> bytes:
 
 
 def _confine(memory_bytes: int) -> None:
-    """Limit memory and forbid writing files and core dumps, where the system supports it."""
+    """Limit memory and forbid writing files and core dumps, where the system supports it.
+
+    Where it does not limit memory, the parent watches it.
+    """
     if sys.platform == "win32":
         return
     import resource

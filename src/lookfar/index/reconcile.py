@@ -13,7 +13,7 @@ from lookfar.model import SourceFile
 from lookfar.ports import Known, LeftOut
 from lookfar.sources.fingerprints import is_unchanged
 from lookfar.sources.folder.walk import Walk
-from lookfar.text.extract.formats import extractor_for
+from lookfar.text.extract.formats import extractor_for, version_of
 from lookfar.text.parse.formats import is_readable
 
 
@@ -52,7 +52,7 @@ def name_extractor(uri: str) -> str:
     Documents store this, so that a new version of one extractor reads only its own files again.
     """
     row = extractor_for(uri)
-    return f"{row.extensions[0][1:]} {row.version}" if row is not None else ""
+    return f"{row.extensions[0][1:]} {version_of(row)}" if row is not None else ""
 
 
 def compare(

@@ -58,6 +58,42 @@ NUMBERING = """
     <w:num w:numId="3"><w:abstractNumId w:val="7"/></w:num>"""
 
 
+def test_a_word_list_style_applies_to_styles_based_on_it() -> None:
+    """Seen to fail when only headings and code were inherited, and a level needed a list id."""
+    styles = """
+        <w:style w:styleId="B"><w:name w:val="List Bullet"/><w:pPr><w:numPr><w:numId w:val="3"/>
+          </w:numPr></w:pPr></w:style>
+        <w:style w:styleId="House"><w:name w:val="House list"/><w:basedOn w:val="B"/></w:style>
+        <w:style w:styleId="Deep"><w:name w:val="Deep"/><w:basedOn w:val="House"/><w:pPr><w:numPr>
+          <w:ilvl w:val="1"/></w:numPr></w:pPr></w:style>
+        <w:style w:styleId="Plain"><w:name w:val="Plain"/><w:basedOn w:val="House"/><w:pPr>
+          <w:numPr><w:numId w:val="0"/></w:numPr></w:pPr></w:style>
+        <w:style w:styleId="Second"><w:name w:val="List 2"/><w:pPr><w:numPr><w:numId w:val="5"/>
+          </w:numPr></w:pPr></w:style>
+        <w:style w:styleId="Link"><w:name w:val="Link"/><w:pPr><w:numPr><w:numId w:val="5"/>
+          </w:numPr></w:pPr></w:style>"""
+    numbering = (
+        NUMBERING
+        + """
+        <w:abstractNum w:abstractNumId="8">
+          <w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/></w:lvl>
+          <w:lvl w:ilvl="1"><w:numFmt w:val="bullet"/><w:pStyle w:val="Second"/></w:lvl>
+        </w:abstractNum><w:num w:numId="5"><w:abstractNumId w:val="8"/></w:num>
+        <w:abstractNum w:abstractNumId="9"><w:numStyleLink w:val="Link"/></w:abstractNum>
+        <w:num w:numId="6"><w:abstractNumId w:val="9"/></w:num>"""
+    )
+    only_level = (
+        '<w:p><w:pPr><w:pStyle w:val="House"/><w:numPr><w:ilvl w:val="1"/></w:numPr></w:pPr>'
+    )
+    body = (
+        word("cranes", "House") + word("old", "Deep")
+        + f"{only_level}<w:r><w:t>new</w:t></w:r></w:p>" + word("no item", "Plain")
+        + word("inner", "Second") + word("linked", number="6")
+    )  # fmt: skip
+    result = extract_file("plan.docx", make_docx(body, styles, numbering))
+    assert result.text == "- cranes\n  1. old\n  2. new\n\nno item\n\n  - inner\n- linked\n"
+
+
 def test_a_word_document_keeps_its_structure() -> None:
     body = (
         word("Plan", "T") + word("Scope", "Own") + word("cranes", number="3")

@@ -6,6 +6,8 @@ import pytest
 
 from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
 from lookfar.text.extract.formats import extract, extractor_for
+from lookfar.text.extract.pdf_blocks import find_table
+from lookfar.text.extract.pdf_lines import Cell, Line
 from text.extract.made_pdf import Drawn, column, make_pdf
 
 
@@ -111,6 +113,36 @@ def test_repeated_headers_and_page_numbers_are_dropped() -> None:
     assert all(f"Content of part {n}." in text for n in range(1, 6))
     # Twice is not a header.
     assert "confidential" in extract_pdf(make_pdf(*pages[:2])).text
+
+
+def test_a_table_keeps_the_header_row_that_each_page_repeats() -> None:
+    """Seen to fail when every line at the edge of three pages was dropped."""
+    pages = [
+        [
+            Drawn(60, 780, "Port Authority - confidential"),
+            *(
+                Drawn(x, 750 - 14 * n, text)
+                for n, row in enumerate([("Vessel", "Fee"), *[(f"Ferry {page}", "900")] * 3])
+                for x, text in zip((60, 300), row, strict=True)
+            ),
+        ]
+        for page in "abcd"
+    ]
+    text = extract_pdf(make_pdf(*pages)).text
+    assert text.count("| Vessel | Fee |\n") == 4
+    assert "confidential" not in text
+
+
+def test_a_right_to_left_row_stays_in_its_table() -> None:
+    """Its cells come in the opposite order, which looked like columns that are not aligned."""
+    cells = [Cell("1", 60, 66), Cell("Ferry", 100, 130), Cell("Nine hundred", 200, 260)]
+    foreign = [Cell("تسعمئة", 200, 240), Cell("عبارة", 100, 128), Cell("2", 60, 66)]
+    lines = [
+        Line("", 60, 260, 700 - 14 * n, 710 - 14 * n, 10, cells=row)
+        for n, row in enumerate((cells, foreign, cells, cells))
+    ]
+    end, columns = find_table(lines, 0)
+    assert (end, [left for left, _ in columns]) == (4, [60, 100, 200])
 
 
 def test_aligned_cells_become_a_table_and_prose_does_not() -> None:

@@ -63,6 +63,11 @@ def test_a_message_has_headers_text_and_attachments() -> None:
     assert result.warnings == ("attachment torn.pdf: the file is damaged or is not a PDF",)
 
 
+def test_text_survives_a_damaged_name_of_its_encoding() -> None:
+    raw = b"Subject: Quay\nContent-Type: text/plain; charset=lat\0in\n\nThe caf\xe9 is closed.\n"
+    assert "The café is closed." in extract_file("a.eml", raw).text
+
+
 def test_html_mail_is_read_when_there_is_nothing_else() -> None:
     message = make_message("Hi", "", "<p>Only <b>rich</b>.</p>")
     assert "Only rich." in extract_file("a.eml", message.as_bytes()).text

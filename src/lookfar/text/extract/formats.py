@@ -25,16 +25,20 @@ class ExtractedFormat(NamedTuple):
     """An example of the places in citations, or ``""``."""
     keeps: str
     loses: str
+    contains: tuple[str, ...] = ()
+    """Extensions of formats that a file may contain and that their own extractors read."""
 
 
+_ANY = ("*",)
+"""A file may contain all formats."""
 EXTRACTORS: tuple[ExtractedFormat, ...] = (
     ExtractedFormat(
-        "PDF", (".pdf",), "pdf.extract_pdf", 1, "page=3",
+        "PDF", (".pdf",), "pdf.extract_pdf", 2, "page=3",
         "text in reading order, headings by size and outline, aligned tables, code, links",
         "images, scans (named), forms, comments, repeated headers and footers, formulas",
     ),
     ExtractedFormat(
-        "Word", (".docx", ".docm", ".dotx"), "word.extract_docx", 1, "",
+        "Word", (".docx", ".docm", ".dotx"), "word.extract_docx", 2, "",
         "headings by style, lists, tables, code styles, links, footnotes, text boxes",
         "images, page numbers, headers and footers, comments, deleted text, bold and italics",
     ),
@@ -67,7 +71,7 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
     ExtractedFormat(
         "EPUB", (".epub",), "epub.extract_epub", 1, "part=2",
         "chapters in reading order, with all that is kept of HTML",
-        "images, styles, books with copy protection",
+        "images, styles, books with copy protection", (".html",),
     ),
     ExtractedFormat(
         "HTML", (".html", ".htm", ".xhtml"), "html.extract_html", 3, "",
@@ -82,12 +86,12 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
     ExtractedFormat(
         "Mail", (".eml",), "mail.extract_eml", 2, "part=2",
         "subject, sender, recipients, date, text, attachments by their own extractors",
-        "other headers, HTML where there is plain text, attachments of unknown types (named)",
+        "other headers, HTML where there is plain text, attachments of unknown types (named)", _ANY,
     ),
     ExtractedFormat(
         "Mailbox", (".mbox",), "mail.extract_mbox", 2, "message=12",
         "every message, as mail",
-        "as mail",
+        "as mail", _ANY,
     ),
     ExtractedFormat(
         "RTF", (".rtf",), "rtf.extract_rtf", 1, "",
@@ -118,6 +122,12 @@ def extractor_for(uri: str) -> ExtractedFormat | None:
     """Return the format of a file name or URI by its extension, or ``None``."""
     stem, dot, ending = uri.rpartition("/")[2].rpartition(".")
     return _BY_EXTENSION.get(f".{ending.lower()}") if stem and dot else None
+
+
+def version_of(row: ExtractedFormat) -> int:
+    """Return a number that grows with the version of a format and of all that it may contain."""
+    endings = _BY_EXTENSION if row.contains == _ANY else row.contains
+    return row.version + sum(_BY_EXTENSION[ending].version for ending in endings)
 
 
 def extract(row: ExtractedFormat, data: bytes, limits: Limits | None = None) -> Extracted:

@@ -161,7 +161,8 @@ def _lower_headings(text: str, levels: int) -> str:
 
 def _leaves(message: Message, depth: int) -> Iterator[Message]:
     """Yield the parts with content; if there are alternatives, the simplest readable one."""
-    payload = message.get_payload()
+    # The payload of a message with parts is a list; that of others would be decoded here.
+    payload = message.get_payload() if message.is_multipart() else None
     if message.get_content_type() == "message/rfc822" or not isinstance(payload, list):
         yield message
         return

@@ -277,7 +277,9 @@ def find_table(lines: Sequence[Line], begin: int) -> tuple[int, list[tuple[float
 
 def _is_aligned(lines: Sequence[Line]) -> bool:
     size = lines[0].size
-    for column in zip(*(line.cells for line in lines), strict=True):
+    # A right-to-left row of a left-to-right table has its cells in the opposite order.
+    rows = (sorted(line.cells, key=lambda cell: cell.left) for line in lines)
+    for column in zip(*rows, strict=True):
         edges = (
             [cell.left for cell in column],
             [cell.right for cell in column],

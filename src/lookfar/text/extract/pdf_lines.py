@@ -32,6 +32,8 @@ _HYPHEN = "\x02"
 """What PDFium returns for a hyphen at the end of a line; in longer texts it is U+FFFE."""
 _CELL_GAP = 0.36
 """A gap between words that may separate table cells, as a multiple of the font size."""
+_RIGHT_TO_LEFT_GAP = 0.6
+"""The same between right-to-left words: the spaces of Arabic fonts are wider."""
 _WIDE_GAP = 1.1
 """A gap that certainly separates cells or columns: justified lines rarely have one this wide."""
 _MOST_LINKS = 500
@@ -153,8 +155,9 @@ def _split_row(boxes: _Boxes, row: str, start: int) -> Iterator[list[_Word]]:
     for match in _WORD.finditer(row):
         begin, end = start + match.start(), start + match.end()
         left, bottom, right, top = boxes.box(begin)
-        if end > begin + 1:
-            other = boxes.box(end - 1)
+        # Punctuation may be drawn at either end of a right-to-left word, so each letter counts.
+        others = range(begin + 1, end) if _RIGHT_TO_LEFT.search(match[0]) else (end - 1,)
+        for other in map(boxes.box, others):
             left, right = min(left, other[0]), max(right, other[2])
         word = _Word(match[0], begin, left, bottom, right, top)
         if words and (word.bottom >= words[-1].top or word.top <= words[-1].bottom):
@@ -228,7 +231,8 @@ def _split_cells(words: list[_Word], size: float) -> list[Cell]:
     begin = 0
     for index, (before, after) in enumerate(pairwise(words), 1):
         gap = max(after.left - before.right, before.left - after.right)
-        if gap > size * _CELL_GAP:
+        is_foreign = _RIGHT_TO_LEFT.search(before.text) and _RIGHT_TO_LEFT.search(after.text)
+        if gap > size * _CELL_GAP and not (is_foreign and gap <= size * _RIGHT_TO_LEFT_GAP):
             cells.append(_cell(words[begin:index]))
             begin = index
     return [*cells, _cell(words[begin:])] if cells else []

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
+from lookfar.text.extract.pdf_blocks import find_table
 from lookfar.text.extract.pdf_lines import Cell, Line
 
 _MARGIN = 0.12
@@ -100,7 +101,12 @@ def drop_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> int
     seen: dict[str, Counter[int]] = defaultdict(Counter)
     edges: list[list[tuple[Line, str]]] = []
     for lines, height in zip(pages, heights, strict=True):
-        rows = [(line, _repeat_key(line, height)) for line in lines if _at_edge(line, height)]
+        rows = [
+            (line, _repeat_key(line, height))
+            for number, line in enumerate(lines)
+            # A table that goes on over several pages may repeat its header row on each of them.
+            if _at_edge(line, height) and not find_table(lines, number)[0]
+        ]
         edges.append(rows)
         for line, key in {key: (line, key) for line, key in rows}.values():
             seen[key][round(line.middle / 4)] += 1

@@ -18,6 +18,8 @@ _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|見出�
 _CODE = re.compile(r"source ?code|html preformatted|preformatted|verbatim|^code|code block", re.I)
 _DELETED = frozenset(("del", "moveFrom", "Fallback", "instrText", "delText", "comment"))
 _MOST_COLUMNS = 200
+_MOST_BASES = 20
+_LIST_LEVELS = tuple("012345678")
 
 
 @dataclass(slots=True)
@@ -26,7 +28,11 @@ class _Style:
     """The level of a heading; 0 for other paragraphs."""
     is_code: bool = False
     number: str = ""
-    """The id of the list that paragraphs of this style belong to."""
+    """The id of the list that paragraphs of this style belong to; ``"0"`` for none."""
+    list_level: int = -1
+    """Their level in the list; -1 if the style does not say."""
+    base: str = ""
+    """The id of the style that this one is based on."""
 
 
 @dataclass(slots=True)
@@ -34,7 +40,7 @@ class _Parts:
     """What paragraphs refer to in other parts of the file."""
 
     styles: dict[str, _Style] = field(default_factory=dict)
-    bullets: set[tuple[str, str]] = field(default_factory=set)
+    bullets: set[tuple[str, int]] = field(default_factory=set)
     """Numbering id and level of lists with bullets."""
     links: dict[str, str] = field(default_factory=dict)
 
@@ -49,6 +55,7 @@ def extract_docx(data: bytes, limits: Limits) -> Extracted:
     by_kind = dict(targets.values())
     _read_styles(archive.parse_optional(by_kind.get("styles", "")), parts)
     _read_numbering(archive.parse_optional(by_kind.get("numbering", "")), parts)
+    _inherit_styles(parts.styles)
     writer = Writer(limits)
     body = child(archive.parse(main), "body")
     if body is None:
@@ -81,44 +88,69 @@ def _main_part(archive: Archive) -> str:
 
 
 def _read_styles(root: Element | None, parts: _Parts) -> None:
-    """Find the styles of headings, code and lists; heading levels and code are inherited."""
-    bases: dict[str, str] = {}
+    """Find the styles of headings, code and lists."""
     for item in root if root is not None else ():
         if local_name(item.tag) != "style":
             continue
-        key = attribute(item, "styleId")
         name = _value(item, "name")
         match = _HEADING.match(name)
         level = int(match[1]) if match else 1 if name.lower() == "title" else 0
         outline = child(item, "pPr", "outlineLvl")
         if not level and outline is not None and attribute(outline, "val") in set("012345678"):
             level = int(attribute(outline, "val")) + 1
-        number = child(item, "pPr", "numPr", "numId")
-        parts.styles[key] = _Style(
-            level, bool(_CODE.search(name)), attribute(number, "val") if number is not None else ""
+        number, list_level = _list_of(child(item, "pPr", "numPr"))
+        parts.styles[attribute(item, "styleId")] = _Style(
+            level, bool(_CODE.search(name)), number, list_level, _value(item, "basedOn")
         )
-        bases[key] = _value(item, "basedOn")
-    for key, style in parts.styles.items():
-        base, steps = bases.get(key, ""), 0
-        while base in parts.styles and steps < 20:
-            style.level = style.level or parts.styles[base].level
-            style.is_code = style.is_code or parts.styles[base].is_code
-            base, steps = bases.get(base, ""), steps + 1
+
+
+def _inherit_styles(styles: dict[str, _Style]) -> None:
+    """Give each style what it does not say itself but a style says that it is based on."""
+    for style in styles.values():
+        base = styles.get(style.base)
+        for _ in range(_MOST_BASES):
+            if base is None:
+                break
+            style.level = style.level or base.level
+            style.is_code = style.is_code or base.is_code
+            style.number = style.number or base.number
+            style.list_level = base.list_level if style.list_level < 0 else style.list_level
+            base = styles.get(base.base)
 
 
 def _read_numbering(root: Element | None, parts: _Parts) -> None:
-    """Find out which levels of which lists have bullets."""
-    abstract: dict[str, set[str]] = {}
-    for item in root if root is not None else ():
-        if local_name(item.tag) == "abstractNum":
-            abstract[attribute(item, "abstractNumId")] = {
-                attribute(level, "ilvl")
-                for level in item
-                if local_name(level.tag) == "lvl" and _value(level, "numFmt") == "bullet"
-            }
-        elif local_name(item.tag) == "num":
-            levels = abstract.get(_value(item, "abstractNumId"), set())
-            parts.bullets |= {(attribute(item, "numId"), level) for level in levels}
+    """Find out which levels of which lists have bullets, and the levels that styles stand for."""
+    items = list(root) if root is not None else []
+    abstract = {
+        attribute(item, "abstractNumId"): item
+        for item in items
+        if local_name(item.tag) == "abstractNum"
+    }
+    lists = {
+        attribute(item, "numId"): abstract.get(_value(item, "abstractNumId"))
+        for item in items
+        if local_name(item.tag) == "num"
+    }
+    for number, definition in lists.items():
+        link = _value(definition, "numStyleLink") if definition is not None else ""
+        if link in parts.styles:  # The levels are those of the list of another style.
+            definition = lists.get(parts.styles[link].number)
+        for item in definition if definition is not None else ():
+            if local_name(item.tag) == "lvl" and attribute(item, "ilvl") in _LIST_LEVELS:
+                level = int(attribute(item, "ilvl"))
+                if _value(item, "numFmt") == "bullet":
+                    parts.bullets.add((number, level))
+                style = parts.styles.get(_value(item, "pStyle"))
+                if style is not None and style.number == number and style.list_level < 0:
+                    style.list_level = level
+
+
+def _list_of(properties: Element | None) -> tuple[str, int]:
+    """Return the id and the level in the properties of a list; ``""`` and -1 if they are absent."""
+    if properties is None:
+        return "", -1
+    level = _value(properties, "ilvl")
+    return _value(properties, "numId"), int(level) if level in _LIST_LEVELS else -1
 
 
 def _value(element: Element, name: str) -> str:
@@ -176,7 +208,7 @@ class _DocumentWriter:
             self.write(box)
 
     def _marker(self, number: str, level: int) -> str:
-        if (number, str(level)) in self._parts.bullets:
+        if (number, level) in self._parts.bullets:
             return "-"
         count = self._numbers.get((number, level), 0) + 1
         self._numbers[number, level] = count
@@ -245,12 +277,10 @@ def _outline_level(paragraph: Element) -> int:
 
 def _numbering(paragraph: Element, style: _Style) -> tuple[str, int]:
     """Return the id of the list that a paragraph is in, and its level there."""
-    properties = child(paragraph, "pPr", "numPr")
-    if properties is None:
-        return style.number, 0
-    level = _value(properties, "ilvl")
-    number = _value(properties, "numId")
-    return ("" if number == "0" else number), int(level) if level in tuple("012345678") else 0
+    number, level = _list_of(child(paragraph, "pPr", "numPr"))
+    number = number or style.number
+    level = style.list_level if level < 0 else level
+    return ("" if number == "0" else number), max(0, level)
 
 
 def _inside(element: Element, name: str) -> Iterator[Element]:
