@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
@@ -15,14 +14,17 @@ _TASK_INFO: Final = 4
 """The name of this kind of information in macOS, ``PROC_PIDTASKINFO``."""
 
 
-def resident_bytes(process: subprocess.Popen[bytes]) -> int:
-    """Return the physical memory of a child process; 0 if it has ended or cannot be asked."""
+def resident_bytes(pid: int, handle: int = 0) -> int:
+    """Return the physical memory of a child process; 0 if it has ended or cannot be asked.
+
+    Windows asks by the handle of the process, other systems by its id.
+    """
     if sys.platform == "win32":
-        return _ask_windows(int(getattr(process, "_handle", 0)))
+        return _ask_windows(handle)
     if sys.platform == "darwin":
-        return _ask_macos(process.pid)
+        return _ask_macos(pid)
     try:
-        pages = Path(f"/proc/{process.pid}/statm").read_text(encoding="ascii").split()[1]
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
     except (OSError, IndexError):
         return 0
     return int(pages) * os.sysconf("SC_PAGE_SIZE")

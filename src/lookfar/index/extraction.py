@@ -136,7 +136,8 @@ class _Watch(Thread):
                 return
             if LIMITED_BY_SYSTEM:
                 continue
-            if resident_bytes(self._process) > self._allowance.memory_bytes:
+            handle = int(getattr(self._process, "_handle", 0))
+            if resident_bytes(self._process.pid, handle) > self._allowance.memory_bytes:
                 self._kill(OUT_OF_MEMORY)
                 return
         self._kill(TIMED_OUT)
