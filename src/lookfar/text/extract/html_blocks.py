@@ -30,7 +30,7 @@ _SPACE = re.compile(r"[ \t\r\n\f\v]+")
 _AROUND_BREAK = re.compile(r" *\n *")
 _PERMALINK = re.compile(r"^\s*[¶#🔗§]\s*|\s*[¶#🔗§]\s*$")
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|brush|sourceCode)[-: ]+([\w+#.-]+)")
-_ANCHOR = re.compile(r"[^\s{}`#]+")
+_ANCHOR = re.compile(r"[^\s{}`#\x00-\x1f\x7f-\x9f]+")
 _MOST_CELLS = 200
 _MOST_ROWS = 100_000
 
