@@ -137,3 +137,94 @@ def test_a_folder_without_a_repository_is_refused(tmp_path: Path) -> None:
         pytest.raises(NotFound),
     ):
         library.drift()
+
+
+def report(repository: Callable[..., Any], index: Path, *commits: dict[str, str]) -> set[str]:
+    """Commit these files one after another, and return the names that are reported at the end.
+
+    A file with an empty text is deleted.
+    """
+    made = repository("other")
+    for number, files in enumerate(commits):
+        for path in (path for path, text in files.items() if not text):
+            (made.path / path).unlink()
+        made.commit(f"Step {number}", {path: text for path, text in files.items() if text})
+    with Library.open(made.path, index_dir=index, settings=SETTINGS) as library:
+        return {drift.name for drift in library.drift().drifts}
+
+
+PACKAGE = {"port/__init__.py": "PORT = 1\n", "port/ship.py": "def sail(wind):\n    return wind\n"}
+
+
+def test_a_removed_module_is_gone_with_all_that_was_in_it(
+    repository: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = (
+        "# Guide\n\nSee `port.dock.Quay`.\n\n```python\nfrom port.dock import moor\n```\n\n"
+        "```pycon\n>>> from port.dock import cast\n1\n```\n"
+    )
+    first = {**PACKAGE, "guide.md": text, "port/dock.py": "class Quay:\n    pass\n"}
+    second = {"port/dock.py": "", "port/sea.py": "class Quay:\n    pass\n"}
+    expected = {"port.dock.Quay", "port.dock.moor", "port.dock.cast"}
+    assert report(repository, tmp_path / "i", first, second) == expected
+
+
+def test_parameters_in_signatures_and_fields_of_directives_are_checked(
+    repository: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = (
+        "Reference\n=========\n\n.. currentmodule:: port.ship\n\n"
+        ".. function:: sail(wind: dict[str, int], *,\n                   crew_size=1)\n\n"
+        "   :param wind: The wind.\n   :param int sea_state: The sea.\n"
+    )
+    ship = "def sail(wind, sea_state=1, crew_size=1):\n    return wind\n"
+    first = {**PACKAGE, "port/ship.py": ship, "reference.rst": text}
+    second = {"port/ship.py": PACKAGE["port/ship.py"]}
+    assert report(repository, tmp_path / "i", first, second) == {"sea_state", "crew_size"}
+
+
+def test_options_of_own_commands_are_checked_without_dashes_in_the_code(
+    repository: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = (
+        "# Guide\n\n```console\n$ port sail --storm-sails\n--deep-keel is output\n"
+        "$ docker run --ship-mount\n```\n\nPass `--crew-list` too.\n"
+    )
+    names = ("storm-sails", "deep-keel", "ship-mount", "crew-list", "still-here")
+    code = "".join(f"add_option({name!r})\n" for name in names)
+    first = {**PACKAGE, "port/cli.py": code, "guide.md": text}
+    second = {"port/cli.py": "add_option('still-here')\n"}
+    assert report(repository, tmp_path / "i", first, second) == {"--storm-sails", "--crew-list"}
+
+
+def test_code_that_is_now_in_another_package_is_not_a_drift(
+    repository: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = (
+        "# Guide\n\nCall `Crane.lift_all`, then `lower_all()`, then `raise_flag()`.\n\n"
+        "```python\nfrom harbour.crane import Crane\n```\n"
+    )
+    crane = "class Crane:\n    def lift_all(self):\n        pass\n\n\ndef lower_all():\n    pass\n"
+    ship = PACKAGE["port/ship.py"]
+    flag = f"{ship}\n\ndef raise_flag():\n    pass\n"
+    first = {**PACKAGE, "port/crane.py": crane, "port/ship.py": flag, "guide.md": text}
+    second = {"port/crane.py": "", "port/ship.py": ship}
+    assert report(repository, tmp_path / "i", first, second) == {"raise_flag"}
+
+
+def test_links_and_keys_that_are_gone_are_reported(
+    repository: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = (
+        "# Guide\n\nThe [crane](port/crane.py) is used to lift; set `max_crates` and `harbour`.\n\n"
+        "- `min_crates` is deprecated.\n- `all_crates` is not.\n"
+    )
+    keys = "KEYS = {'max_crates': 1, 'harbour': 2, 'min_crates': 3, 'all_crates': 4}\n"
+    first = {
+        **PACKAGE,
+        "port/crane.py": keys,
+        "guide.md": text,
+        "AUTHORS.md": "# A\n\n`max_crates`\n",
+    }
+    expected = {"port/crane.py", "max_crates", "all_crates"}
+    assert report(repository, tmp_path / "i", first, {"port/crane.py": ""}) == expected

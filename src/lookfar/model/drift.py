@@ -21,7 +21,9 @@ class Claim:
     start: int
     """Offset of the code span."""
     call: str = ""
-    """For a parameter, the function it is passed to."""
+    """For a parameter, the function it is passed to; for an option, the command, if it is known."""
+    is_full: bool = False
+    """Whether the name is known to begin with its package, as in an import."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final, NamedTuple
 
+from lookfar.model import Document
 from lookfar.ports import Snapshot
 from lookfar.retrieve.calls.code_files import CodeFiles, Place, is_test_file
 from lookfar.retrieve.calls.dotted_names import DottedNames
 from lookfar.text.parse.formats import text_parser_for
 
 _WORD: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
-_OPTION: Final = re.compile(rb"--[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
+_DASHED: Final = re.compile(rb"(?<![a-z0-9])[a-z][a-z0-9]*(?:[-.][a-z0-9]+)+")
 _BESIDE: Final = re.compile(
-    r"(^|/)(docs?|examples?|samples?|demos?|docs_src|benchmarks?|testsuites?|testing)/",
+    r"(^|/)(docs?|examples?|samples?|demos?|docs_src|benchmarks?|testsuites?|testing|"
+    r"vendor|third[-_]?party|node_modules|fixtures)/",
     re.IGNORECASE,
+)
+_PROGRAM: Final = re.compile(
+    r"/([\w-]+)/__(?:init|main)__\.py$|/(?:bin|scripts)/([\w-]+)[^/]*$|/cmd/([\w-]+)/"
 )
 _BATCH: Final = 200
 
@@ -32,6 +37,8 @@ class Lacking(NamedTuple):
     member: str
     files: frozenset[str]
     """URIs of the files that would define it."""
+    is_last: bool
+    """Whether it is the last part of the name."""
 
 
 class Vocabulary:
@@ -41,13 +48,17 @@ class Vocabulary:
         self._snapshot = snapshot
         self._files = CodeFiles(snapshot)
         self._names = DottedNames(self._files)
+        # The same names are asked for again for every removed line.
+        self.lacks = cache(self._lacks)
+        self.parameters = cache(self._parameters)
+        self._parse = cache(self._parse_file)
         words: set[bytes] = set()
         options: set[bytes] = set()
         documents = sorted(self._files.documents.values())
         for start in range(0, len(documents), _BATCH):
             for _, text in snapshot.texts(documents[start : start + _BATCH]):
                 words.update(_WORD.findall(text))
-                options.update(_OPTION.findall(text))
+                options.update(_DASHED.findall(text))
         self._words = frozenset(word.decode("ascii") for word in words)
         self._options = frozenset(option.decode("ascii") for option in options)
 
@@ -59,7 +70,7 @@ class Vocabulary:
         name = option.lstrip("-")
         parts = {name.replace("-", "_"), name.replace("-", "_").removeprefix("no_")}
         joined = re.sub(r"-(\w)", lambda match: match[1].upper(), name)
-        return option in self._options or not self._words.isdisjoint((*parts, joined))
+        return name in self._options or not self._words.isdisjoint((*parts, joined))
 
     def is_foreign(self, name: str) -> bool:
         """Whether the first part of a dotted name is a package that is not in this repository."""
@@ -67,8 +78,31 @@ class Vocabulary:
         return bool(dot) and head in self._foreign
 
     @cached_property
+    def own_modules(self) -> frozenset[str]:
+        """The names under which the files of this repository can be imported."""
+        return frozenset(part for uri in self._files.documents for part in parts_of(uri))
+
+    def is_own_program(self, command: str) -> bool:
+        """Whether a command may be one that this repository installs."""
+        program = command.rpartition("/")[2].partition(".")[0]
+        return not self._programs.isdisjoint((program, re.split(r"[-_]", program)[0]))
+
+    @cached_property
+    def _programs(self) -> frozenset[str]:
+        """Python packages, and what is in the usual folders of programs."""
+        return frozenset(
+            name
+            for uri in self._files.documents
+            if is_product(uri)
+            for match in (_PROGRAM.search(f"/{uri}"),)
+            if match is not None
+            for name in match.groups()
+            if name
+        )
+
+    @cached_property
     def _foreign(self) -> frozenset[str]:
-        own = {part for uri in self._files.documents for part in _parts_of(uri)}
+        own = self.own_modules
         imported: set[str] = set()
         for document in self._files.documents.values():
             for bound, module, _ in self._files.file(document).facts.imports:
@@ -84,10 +118,15 @@ class Vocabulary:
             return False
         return self._names.has_unknown_parents(self._files.file(document))
 
-    def lacks(self, dotted: str) -> Lacking | None:
+    def _lacks(self, dotted: str) -> Lacking | None:
         """Return the member that a module or class lacks, or None if it has it or may have it."""
         value, rest = self._names.follow(dotted)
-        if len(rest) != 1 or value.kind not in ("module", "class"):
+        is_last = len(rest) == 1
+        if (
+            not rest
+            or value.kind not in ("module", "class")
+            or not (is_last or value.kind == "module")
+        ):
             return None
         files = self._names.list_files(value)
         if files is None:
@@ -97,9 +136,9 @@ class Vocabulary:
             return None
         if any(self._names.is_submodule(file, rest[0]) for file in files):
             return None
-        return Lacking(rest[0], frozenset(file.uri for file in files))
+        return Lacking(rest[0], frozenset(file.uri for file in files), is_last)
 
-    def parameters(self, dotted: str) -> tuple[str, frozenset[str]] | None:
+    def _parameters(self, dotted: str) -> tuple[str, frozenset[str]] | None:
         """Return the file and the parameters of a Python function, or of a class.
 
         None if the function is not known, or if it accepts any keyword.
@@ -114,16 +153,18 @@ class Vocabulary:
                 return None
             place = Place(place.document, own["__init__"][0].section)
         uri = self._files.uri_of(place.document)
-        document = text_parser_for(uri)(uri, self._files.text(uri))
-        symbol = next((s for s in document.symbols if s.section == place.section), None)
+        symbol = next((s for s in self._parse(uri).symbols if s.section == place.section), None)
         if symbol is None or symbol.kind not in ("function", "method") or symbol.decorators:
             return None
         if any(parameter.startswith("**") for parameter in symbol.parameters):
             return None
         return uri, frozenset(re.split(r"[:=\s]", p.lstrip("*"))[0] for p in symbol.parameters)
 
+    def _parse_file(self, uri: str) -> Document:
+        return text_parser_for(uri)(uri, self._files.text(uri))
 
-def _parts_of(uri: str) -> Iterable[str]:
+
+def parts_of(uri: str) -> Iterable[str]:
     """Return the names under which a file can be imported: its own and those of its folders."""
     *folders, last = uri.split("/")
     return (*folders, last.partition(".")[0])

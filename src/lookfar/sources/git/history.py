@@ -359,11 +359,21 @@ def read_commits(
 
 @contextmanager
 def stream_log(
-    repository: Repository, options: Sequence[str], tip: str
+    repository: Repository, options: Sequence[str], tip: str, endings: Iterable[str] = ()
 ) -> Iterator[Iterator[bytes]]:
-    """Yield the output of ``git log`` with these options, from a commit backwards."""
-    paths = ["--", repository.below] if repository.below else []
-    command = ["log", "--stdin", "--no-ext-diff", "--no-textconv", "--no-color", *options, *paths]
+    """Yield the output of ``git log`` with these options, from a commit backwards.
+
+    With ``endings``, only files whose paths end in one of them are shown.
+    """
+    below = repository.below
+    paths = [below] if below else []
+    if endings:
+        folder = re.sub(r"([*?\[\\])", r"\\\1", f"{below}/") if below else ""
+        paths = [f"{folder}*{ending}" for ending in endings]
+    command = ["log", "--stdin", "--no-ext-diff", "--no-textconv", "--no-color", *options]
+    command += ["--", *paths] if paths else []
+    if endings:
+        command.insert(0, "--no-literal-pathspecs")
     try:
         with _run_git(repository, command, [_check_hash(tip)], patience=_SEARCH_SECONDS) as pieces:
             yield pieces

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from lookfar.sources.git.history import list_refs, read_blame, stream_log
 from lookfar.sources.git.metadata import HASH, peek_line
 from lookfar.sources.git.repositories import Repository
 
-_MOST_WORDS: Final = 200
-"""Words in one pattern."""
+_WORD: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST_LINE: Final = 2_000
 _HEADER: Final = re.compile(r"([0-9a-f]{40,64}) \d+ \d+(?: \d+)?$")
 
@@ -58,36 +57,40 @@ def find_head(repository: Repository) -> str:
 
 
 def find_removed_lines(
-    repository: Repository, tip: str, words: Sequence[str]
+    repository: Repository, tip: str, words: Collection[str], endings: Iterable[str]
 ) -> Iterator[RemovedLine]:
-    """Yield the removed lines that contain one of the words, newest commit first."""
-    for start in range(0, len(words), _MOST_WORDS):
-        some = words[start : start + _MOST_WORDS]
-        listed = "|".join(re.escape(word).replace("\\-", "-") for word in some)
-        pattern = f"(^|[^A-Za-z0-9_])({listed})([^A-Za-z0-9_]|$)"
-        wanted = re.compile(pattern)
-        mark = secrets.token_hex(16)
-        options = [f"-G{pattern}", "--patch", "--unified=0", "--no-renames"]
-        with stream_log(repository, [*options, f"--format={mark} %H %ct"], tip) as pieces:
-            yield from _parse_patches(_split_lines(pieces), mark, wanted)
+    """Yield the removed lines that contain one of the words, newest commit first.
+
+    Only files with one of the endings are read. Git prints all their changes and the words are
+    looked up here, because git needs minutes to search for a few hundred words.
+    """
+    wanted = frozenset(word.encode() for word in words)
+    mark = secrets.token_hex(16)
+    options = ["--patch", "--unified=0", "--no-renames", "--diff-filter=MDT"]
+    with stream_log(repository, [*options, f"--format={mark} %H %ct"], tip, endings) as pieces:
+        yield from _parse_patches(_split_lines(pieces), mark.encode(), wanted)
 
 
 def _parse_patches(
-    lines: Iterable[str], mark: str, wanted: re.Pattern[str]
+    lines: Iterable[bytes], mark: bytes, wanted: frozenset[bytes]
 ) -> Iterator[RemovedLine]:
     commit, time, path, in_hunk = "", 0, "", False
     for line in lines:
-        if line.startswith(mark):
-            _, commit, seconds = line.split()
+        first = line[:1]
+        if first == b"+" and in_hunk:
+            continue
+        if first == b"-" and in_hunk:
+            if path and not wanted.isdisjoint(_WORD.findall(line)):
+                yield RemovedLine(commit, time, path, line[1:].decode("utf-8", "replace"))
+        elif line.startswith(mark):
+            _, commit, seconds = line.decode("ascii").split()
             time, path, in_hunk = int(seconds), "", False
-        elif line.startswith("diff --git "):
+        elif line.startswith(b"diff --git "):
             in_hunk = False
-        elif line.startswith("@@ "):
+        elif line.startswith(b"@@ "):
             in_hunk = True
-        elif not in_hunk and line.startswith("--- "):
-            path = line[6:] if line.startswith("--- a/") else ""
-        elif in_hunk and line.startswith("-") and path and wanted.search(line[1:]):
-            yield RemovedLine(commit, time, path, line[1:])
+        elif line.startswith(b"--- "):
+            path = line[6:].decode("utf-8", "replace") if line.startswith(b"--- a/") else ""
 
 
 def find_lost_paths(repository: Repository, tip: str) -> dict[str, LostPath]:
@@ -97,7 +100,7 @@ def find_lost_paths(repository: Repository, tip: str) -> dict[str, LostPath]:
     lost: dict[str, LostPath] = {}
     commit, time = "", 0
     with stream_log(repository, options, tip) as pieces:
-        for line in _split_lines(pieces):
+        for line in (line.decode("utf-8", "replace") for line in _split_lines(pieces)):
             if line.startswith(mark):
                 _, commit, seconds = line.split()
                 time = int(seconds)
@@ -124,15 +127,15 @@ def blame_lines(repository: Repository, tip: str, path: str) -> list[BlamedLine]
     return lines
 
 
-def _split_lines(pieces: Iterable[bytes]) -> Iterator[str]:
+def _split_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the lines of a stream, shortened."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
         for line in lines:
-            yield line[:_LONGEST_LINE].decode("utf-8", "replace")
+            yield line[:_LONGEST_LINE]
         if len(rest) > 64 * _LONGEST_LINE:
             # The rest of an endless line is of no use.
             rest = rest[:_LONGEST_LINE]
     if rest:
-        yield rest[:_LONGEST_LINE].decode("utf-8", "replace")
+        yield rest[:_LONGEST_LINE]
