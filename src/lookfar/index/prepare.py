@@ -35,8 +35,8 @@ from lookfar.text.chunk import headings
 from lookfar.text.chunk.identity import embedded_text
 from lookfar.text.chunk.parts import Sizes
 from lookfar.text.encodings import UTF8
-from lookfar.text.parse.call_facts import encode_facts
-from lookfar.text.parse.calls import find_calls
+from lookfar.text.parse.calls.extract import find_calls
+from lookfar.text.parse.calls.facts import encode_facts
 from lookfar.text.parse.formats import text_parser_for
 from lookfar.text.parse.languages import language_of_fence
 

@@ -24,7 +24,7 @@ from lookfar.text.chunk.definitions import VERSION as CODE_CHUNKING
 from lookfar.text.chunk.parts import Sizes
 from lookfar.text.encodings import VERSION as ENCODINGS
 from lookfar.text.extract.formats import EXTRACTORS
-from lookfar.text.parse.call_facts import VERSION as CALLS
+from lookfar.text.parse.calls.facts import VERSION as CALLS
 from lookfar.text.parse.links import VERSION as LINKS
 
 EXTRACTED = frozenset(ending[1:] for row in EXTRACTORS for ending in row.extensions)

@@ -6,10 +6,10 @@ import pytest
 
 import code_samples
 from lookfar.model import CallFacts
-from lookfar.text.parse.call_expressions import simplify, simplify_type
-from lookfar.text.parse.call_facts import decode_facts, encode_facts
-from lookfar.text.parse.call_rules import CALL_RULES
-from lookfar.text.parse.calls import find_calls
+from lookfar.text.parse.calls.expressions import simplify, simplify_type
+from lookfar.text.parse.calls.extract import find_calls
+from lookfar.text.parse.calls.facts import decode_facts, encode_facts
+from lookfar.text.parse.calls.rules import CALL_RULES
 from lookfar.text.parse.source_code import parse
 
 PYTHON = """\
@@ -118,6 +118,77 @@ def test_imports_and_attributes_of_a_python_file() -> None:
 )  # fmt: skip
 def test_calls_in_other_languages(uri: str, text: str, expected: set[tuple[str, str]]) -> None:
     assert expected <= {(receiver, name) for _, receiver, name in sites(uri, text)}
+
+
+EXACT = {
+    "a.ts": (
+        "import { b as c } from './x'; // Grüße\n"
+        "export default class A {\n"
+        "  size: Foo;\n"
+        "  m(q: Bar, { r }: any) {\n"
+        "    const z = new Foo(q.g());\n"
+        "    z.h(); r(); r.i(); c(); this.size.j();\n"
+        "    let w; w = build(); w\n      .k();\n"
+        "  }\n"
+        "}\n"
+        "const top = c();\n",
+        {(5, "", "Foo"), (5, "Bar()", "g"), (6, "Foo()", "h"), (6, "?", "i"), (6, "", "c"),
+         (6, "@.size", "j"), (7, "", "build"), (8, "?", "k"), (11, "", "c")},
+        (("c", "./x", "b"),),
+        {"default": "A", "top": "c()", "size": "Foo()"},
+    ),
+    "A.java": (
+        "import java.util.List;\nimport a.Foo;\n"
+        "class A extends B {\n"
+        "  Foo f = new Foo();\n"
+        "  void m(Bar b) { b.x().y(); f.z(); n(); super.m(b); List.of(b); }\n"
+        "}\n",
+        {(4, "", "Foo"), (5, "Bar()", "x"), (5, "Bar().x()", "y"), (5, "f", "z"), (5, "", "n"),
+         (5, "^", "m"), (5, "List", "of")},
+        (("List", "java.util", "List"), ("Foo", "a", "Foo")),
+        {"f": "Foo()"},
+    ),
+    "a.py": (
+        "from b import é, y\nimport c\n"
+        "@y\nclass A:\n"
+        "    def m(self, p: é, q):\n"
+        "        with c.open() as h: h.r()\n"
+        "        p.s(); q.t(); self.u(); self.v = p; (x := y())\n",
+        {(3, "", "y"), (6, "c", "open"), (6, "?", "r"), (7, "é()", "s"), (7, "?", "t"),
+         (7, "@", "u"), (7, "", "y")},
+        (("é", "b", "é"), ("y", "b", "y"), ("c", "c", "")),
+        {"v": "é()"},
+    ),
+    "a.cc": (
+        "struct S { int go(); };\n"
+        "void f(S* s, int n) {\n  S t;\n  auto u = new S();\n"
+        "  s->go(); t.go(); u->go(); ns::k(); h();\n}\n",
+        {(4, "", "S"), (5, "S()", "go"), (5, "ns", "k"), (5, "", "h")},
+        (),
+        {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("uri", EXACT)
+def test_all_facts_of_a_file(uri: str) -> None:
+    """Nothing is lost and nothing is added, in no role that a node can have."""
+    text, calls, imports, variables = EXACT[uri]
+    facts = facts_of(uri, text)
+    assert {(call.line, call.receiver, call.name) for call in facts.calls} == calls
+    assert facts.imports == imports
+    merged = {name: value for names in facts.variables.values() for name, value in names.items()}
+    assert merged == variables
+
+
+def test_facts_are_in_the_order_of_the_text() -> None:
+    """The last of two imports of a name counts, and an assignment before a declaration does not."""
+    names = [f"name{number}" for number in range(300)]
+    text = "".join(f"import {{ {name} }} from './{name}';\n" for name in names)
+    text += "".join(f"function f{n}() {{ x{n} = a(); let x{n}; x{n}.b(); }}\n" for n in names)
+    facts = facts_of("a.ts", text)
+    assert [name for name, _, _ in facts.imports] == names
+    assert {call.receiver for call in facts.calls if call.name == "b"} == {"?"}
 
 
 def test_every_grammar_accepts_its_query() -> None:

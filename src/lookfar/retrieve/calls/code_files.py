@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from lookfar.model import CallFacts, CodeSymbol, Filters
 from lookfar.ports import Snapshot
 from lookfar.store.keywords.signatures import fold
-from lookfar.text.parse.call_facts import decode_facts
-from lookfar.text.parse.calls import find_calls
+from lookfar.text.parse.calls.extract import find_calls
+from lookfar.text.parse.calls.facts import decode_facts
 from lookfar.text.parse.formats import text_parser_for
 
 CONTAINERS: Final = frozenset(("class", "interface", "struct", "trait", "impl", "enum", "module"))

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from lookfar.text.parse.calls.imports import (
+    Import,
+    read_go_import,
+    read_path_import,
+    read_python_import,
+    read_rust_import,
+    read_script_import,
+)
 
 
 class Bound(NamedTuple):
@@ -17,13 +25,9 @@ class Bound(NamedTuple):
     value: str = ""
 
 
-Import = tuple[str, str, str]
-"""The name that an import binds, the module, and the name there (empty: the module itself)."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CallRules:
-    """How one grammar writes what the call graph needs."""
+    """How one grammar writes what the call graph needs; equal only to itself."""
 
     calls: Mapping[str, str]
     """Calls, and the field with the called expression; without a field, the first child."""
@@ -34,140 +38,20 @@ class CallRules:
     functions: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     bindings: Mapping[str, Bound] = field(default_factory=dict)
-    parameters: str = ""
-    """Query for parameters without a type, captured as ``@parameter``."""
+    parameters: tuple[str, ...] = ()
+    """Patterns of parameters without a type, captured as ``@at``."""
     imports: tuple[str, ...] = ()
+    """Patterns of imports, captured as ``@at``."""
+    default: str = ""
+    """Pattern of a default export, captured as ``@at``."""
+    decorators: tuple[str, ...] = ()
+    """Patterns of what a decorator calls without arguments, captured as ``@at``."""
     read_import: Callable[[str], list[Import]] | None = None
     own: frozenset[str] = frozenset(("this", "self"))
     """Names of the object whose method runs."""
     parents: frozenset[str] = frozenset(("super",))
     implicit: bool = True
     """Whether a bare name can be a method of the same class."""
-
-
-_SPACE = re.compile(r"\s+")
-_QUOTED = re.compile(r"[\"'`]([^\"'`]*)[\"'`]")
-_COMMENT = re.compile(r"#[^\n]*|//[^\n]*|/\*.*?\*/", re.DOTALL)
-
-
-def _list_names(clause: str) -> list[tuple[str, str]]:
-    """Split ``a, b as c`` into pairs of the name there and the name here."""
-    pairs = []
-    for part in clause.split(","):
-        words = [word for word in part.split() if word not in ("type", "typeof")]
-        if len(words) == 1:
-            pairs.append((words[0], words[0]))
-        elif len(words) == 3 and words[1] == "as":
-            pairs.append((words[0], words[2]))
-    return pairs
-
-
-def read_python_import(text: str) -> list[Import]:
-    """Return the names that a Python import binds."""
-    text = _SPACE.sub(" ", _COMMENT.sub("", text)).replace("\\", "")
-    if text.startswith("import "):
-        imports = []
-        for module, bound in _list_names(text.removeprefix("import ")):
-            # ``import a.b`` binds ``a``; ``import a.b as c`` binds the module ``a.b``.
-            plain = module == bound
-            root = module.partition(".")[0] if plain else module
-            imports.append((root if plain else bound, root, ""))
-        return imports
-    source, _, names = text.removeprefix("from ").partition(" import ")
-    if names.strip(" ()") == "*":
-        return [("*", source.strip(), "")]
-    return [(bound, source.strip(), name) for name, bound in _list_names(names.strip(" ()"))]
-
-
-_NAMESPACE = re.compile(r"\*\s*as\s+([\w$]+)")
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_REQUIRE = re.compile(r"=\s*(?:await\s+)?(?:require|import)\(\s*[\"'`]([^\"'`]+)[\"'`]\s*\)")
-
-
-def read_script_import(text: str) -> list[Import]:
-    """Return the names that an ES import, a re-export or a ``require`` binds."""
-    text = _COMMENT.sub(" ", text) if "/" in text.partition("from")[0] else text
-    if text.startswith(("import", "export")):
-        head, separator, source = text.rpartition("from")
-        quoted = _QUOTED.search(source) if separator else None
-        if quoted is None:
-            return []
-        module = quoted[1]
-        head = head[6:].strip()
-        if head == "*":
-            return [("*", module, "")]
-        imports = [(match[1], module, "") for match in _NAMESPACE.finditer(head)]
-        for braces in _BRACES.finditer(head):
-            imports += [(bound, module, name) for name, bound in _list_names(braces[1])]
-        default = re.match(r"(?:type\s+)?([\w$]+)\s*(?:,|$)", head)
-        if default and default[1] != "type":
-            imports.append((default[1], module, "default"))
-        return imports
-    required = _REQUIRE.search(text[:2_000])
-    if required is None:
-        return []
-    bound = text.partition("=")[0].strip()
-    if bound.startswith("{"):
-        return [
-            (here.strip(), required[1], there.strip())
-            for there, _, here in (
-                part.partition(":") if ":" in part else (part, "", part)
-                for part in bound.strip("{} \n").split(",")
-            )
-            if there.strip()
-        ]
-    return [(bound, required[1], "")] if re.fullmatch(r"[\w$]+", bound) else []
-
-
-def read_go_import(text: str) -> list[Import]:
-    """Return the name of an imported Go package."""
-    quoted = _QUOTED.search(text)
-    if quoted is None:
-        return []
-    alias = text[: quoted.start()].strip()
-    parts = [part for part in quoted[1].split("/") if not re.fullmatch(r"v\d+", part)]
-    return [(alias or (parts[-1] if parts else ""), quoted[1], "")]
-
-
-def read_path_import(text: str) -> list[Import]:
-    """Return the names of a Java, Kotlin, Scala, C# or PHP import: the last part of a path."""
-    text = _SPACE.sub(" ", _COMMENT.sub(" ", text)).strip(" ;")
-    text = re.sub(r"^(?:global )?(?:import|using|use)(?: static| function| const)? ", "", text)
-    imports = []
-    for part in text.split(","):
-        path, _, alias = part.strip().partition(" as ")
-        path = path.replace("\\", ".").strip(".")
-        name = path.rpartition(".")[2]
-        if re.fullmatch(r"\w+", name):
-            imports.append((alias.strip() or name, path.rpartition(".")[0], name))
-    return imports
-
-
-def read_rust_import(text: str) -> list[Import]:
-    """Return the names that a Rust ``use`` binds, also from nested braces."""
-    written = _SPACE.sub(" ", _COMMENT.sub(" ", text)).partition("use ")[2].rstrip("; ")
-    imports: list[Import] = []
-
-    def read(prefix: str, rest: str) -> None:
-        head, brace, inner = rest.partition("{")
-        if brace:
-            depth, start = 0, 0
-            body = inner.rpartition("}")[0]
-            for at, character in enumerate(body + ","):
-                depth += (character == "{") - (character == "}")
-                if character == "," and depth == 0:
-                    if piece := body[start:at].strip():
-                        read(prefix + head, piece)
-                    start = at + 1
-            return
-        path, _, alias = (prefix + rest).strip().partition(" as ")
-        module, _, name = path.rpartition("::")
-        if name == "self":
-            module, _, name = module.rpartition("::")
-        imports.append((alias.strip() or name, module, name))
-
-    read("", written)
-    return imports
 
 
 _SCRIPT = CallRules(
@@ -185,10 +69,16 @@ _SCRIPT = CallRules(
         "assignment_expression": Bound("left", "", "right"),
         "field_definition": Bound("property", "", "value"),
     },
-    parameters="(formal_parameters [(identifier) (assignment_pattern) (rest_pattern)"
-    " (object_pattern) (array_pattern)] @parameter)"
-    " (arrow_function parameter: (identifier) @parameter)",
-    imports=("import_statement", "export_statement", "variable_declarator"),
+    parameters=(
+        "(formal_parameters [(identifier) (assignment_pattern) (rest_pattern)] @at)",
+        "(formal_parameters [(object_pattern) (array_pattern)] @at)",
+        "(arrow_function parameter: (identifier) @at)",
+    ),
+    imports=(
+        "(import_statement) @at", "(export_statement source: (_)) @at",
+        "(variable_declarator value: [(call_expression) (await_expression)]) @at",
+    ),
+    default='(export_statement "default") @at',
     read_import=read_script_import,
     implicit=False,
 )  # fmt: skip
@@ -203,8 +93,9 @@ _TYPED_SCRIPT = CallRules(
         "optional_parameter": Bound("pattern", "type", ""),
         "public_field_definition": Bound("name", "type", "value"),
     },
-    parameters="(arrow_function parameter: (identifier) @parameter)",
+    parameters=("(arrow_function parameter: (identifier) @at)",),
     imports=_SCRIPT.imports,
+    default=_SCRIPT.default,
     read_import=read_script_import,
     implicit=False,
 )
@@ -216,7 +107,6 @@ _C = CallRules(
         "declaration": Bound("declarator", "type"),
         "field_declaration": Bound("declarator", "type"),
     },
-    imports=("preproc_include",),
 )
 
 CALL_RULES: dict[str, CallRules] = {
@@ -234,10 +124,13 @@ CALL_RULES: dict[str, CallRules] = {
             "for_in_clause": Bound("left"),
             "as_pattern": Bound("alias"),
         },
-        parameters="(parameters (identifier) @parameter) (lambda_parameters (identifier)"
-        " @parameter) (list_splat_pattern (identifier) @parameter)"
-        " (dictionary_splat_pattern (identifier) @parameter)",
-        imports=("import_statement", "import_from_statement"),
+        parameters=(
+            "(parameters (identifier) @at)", "(lambda_parameters (identifier) @at)",
+            "(list_splat_pattern (identifier) @at)",
+            "(dictionary_splat_pattern (identifier) @at)",
+        ),
+        imports=("(import_statement) @at", "(import_from_statement) @at"),
+        decorators=("(decorator (identifier) @at)", "(decorator (attribute) @at)"),
         read_import=read_python_import,
         own=frozenset(("self", "cls")),
         implicit=False,
@@ -257,7 +150,7 @@ CALL_RULES: dict[str, CallRules] = {
             "range_clause": Bound("left"),
             "field_declaration": Bound("name", "type"),
         },
-        imports=("import_spec",),
+        imports=("(import_spec) @at",),
         read_import=read_go_import,
         own=frozenset(),
         implicit=False,
@@ -275,7 +168,7 @@ CALL_RULES: dict[str, CallRules] = {
             "field_declaration": Bound("declarator", "type"),
             "enhanced_for_statement": Bound("name", "type"),
         },
-        imports=("import_declaration",),
+        imports=("(import_declaration) @at",),
         read_import=read_path_import,
     ),
     "csharp": CallRules(
@@ -290,8 +183,7 @@ CALL_RULES: dict[str, CallRules] = {
             "variable_declaration": Bound("", "type"),
             "property_declaration": Bound("name", "type"),
         },
-        imports=("using_directive",),
-        parents=frozenset(("base",)),
+            parents=frozenset(("base",)),
     ),
     "rust": CallRules(
         calls={"call_expression": "function"},
@@ -302,7 +194,7 @@ CALL_RULES: dict[str, CallRules] = {
             "let_declaration": Bound("pattern", "type", "value"),
             "field_declaration": Bound("name", "type"),
         },
-        imports=("use_declaration",),
+        imports=("(use_declaration) @at",),
         read_import=read_rust_import,
         own=frozenset(("self", "Self")),
         implicit=False,
@@ -314,7 +206,6 @@ CALL_RULES: dict[str, CallRules] = {
         functions=("function_definition", "lambda_expression"),
         classes=("class_specifier", "struct_specifier"),
         bindings=_C.bindings,
-        imports=_C.imports,
     ),
     "kotlin": CallRules(
         calls={"call_expression": ""},
@@ -325,7 +216,7 @@ CALL_RULES: dict[str, CallRules] = {
             "variable_declaration": Bound(),
             "class_parameter": Bound(),
         },
-        imports=("import",),
+        imports=("(import) @at",),
         read_import=read_path_import,
     ),
     "swift": CallRules(
@@ -340,8 +231,9 @@ CALL_RULES: dict[str, CallRules] = {
         functions=("method", "singleton_method", "block", "do_block"),
         classes=("class", "module"),
         bindings={"assignment": Bound("left", "", "right")},
-        parameters="(method_parameters (identifier) @parameter)"
-        " (block_parameters (identifier) @parameter)",
+        parameters=(
+            "(method_parameters (identifier) @at)", "(block_parameters (identifier) @at)",
+        ),
     ),
     "php": CallRules(
         calls={"function_call_expression": "function"},
@@ -358,7 +250,7 @@ CALL_RULES: dict[str, CallRules] = {
             "property_promotion_parameter": Bound("name", "type"),
             "assignment_expression": Bound("left", "", "right"),
         },
-        imports=("namespace_use_declaration",),
+        imports=("(namespace_use_declaration) @at",),
         read_import=read_path_import,
         own=frozenset(("$this", "self", "static")),
         parents=frozenset(("parent",)),
@@ -375,13 +267,13 @@ CALL_RULES: dict[str, CallRules] = {
             "val_definition": Bound("pattern", "type", "value"),
             "var_definition": Bound("pattern", "type", "value"),
         },
-        imports=("import_declaration",),
+        imports=("(import_declaration) @at",),
         read_import=read_path_import,
     ),
     "lua": CallRules(
         calls={"function_call": "name"},
         functions=("function_declaration", "function_definition"),
-        parameters="(parameters (identifier) @parameter)",
+        parameters=("(parameters (identifier) @at)",),
         implicit=False,
     ),
     "elixir": CallRules(calls={"call": "target"}, implicit=False),

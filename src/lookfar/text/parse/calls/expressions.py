@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from lookfar.text.parse.call_rules import CallRules
+if TYPE_CHECKING:
+    from lookfar.text.parse.calls.rules import CallRules
 
 UNKNOWN = "?"
 OWN = "@"
 PARENT = "^"
 LONGEST = 20_000
 """Longer expressions, in characters, are not understood."""
+_LONGEST_KEPT = 200
+"""Longer expressions, in characters, are not kept: they rarely occur twice."""
+NAME = re.compile(r"[^\W\d][\w$]*[!?]?|\$[\w$]+|#?[^\W\d][\w$]*")
 _PATH = re.compile(r"[@^]?[\w$]*(?:\(\))?(?:\.[\w$]+(?:\(\))?)*")
 _PLAIN = re.compile(r"[\w$]+(?:\.[\w$]+)*")
 _BRACKET = re.compile(r"[()\[\]{}]")
@@ -30,9 +35,18 @@ EMPTY = frozenset(("None", "null", "undefined", "nil", "False", "True", "void"))
 
 def simplify(written: str, rules: CallRules) -> str:
     """Reduce an expression to a path such as ``a.b().c``; ``?`` if it is anything else."""
+    if len(written) <= _LONGEST_KEPT:
+        return _simplify_short(written, rules)
     written = written.strip()
-    if len(written) > LONGEST:
-        return UNKNOWN
+    return _simplify(written, rules) if len(written) <= LONGEST else UNKNOWN
+
+
+@lru_cache(maxsize=8192)
+def _simplify_short(written: str, rules: CallRules) -> str:
+    return _simplify(written.strip(), rules)
+
+
+def _simplify(written: str, rules: CallRules) -> str:
     if _PLAIN.fullmatch(written):
         head, dot, rest = written.partition(".")
         if head in rules.own:
