@@ -19,7 +19,7 @@ from lookfar.retrieve.calls.code_files import (
     split_title,
 )
 from lookfar.retrieve.calls.modules import Modules
-from lookfar.text.parse.calls.rules import CALL_RULES
+from lookfar.text.parse.calls.call_rules import CALL_RULES
 
 _DEEPEST: Final = 16
 _MOST_NAMED: Final = 40

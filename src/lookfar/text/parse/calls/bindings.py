@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from lookfar.text.parse.calls.call_rules import CallRules
 from lookfar.text.parse.calls.expressions import EMPTY, NAME, OWN, UNKNOWN, simplify, simplify_type
-from lookfar.text.parse.calls.rules import CallRules
 from lookfar.text.parse.calls.scopes import Captured, Scopes
 from lookfar.text.parse.grammars.rules import node_text, nth
 

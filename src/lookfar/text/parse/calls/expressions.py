@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lookfar.text.parse.calls.rules import CallRules
+    from lookfar.text.parse.calls.call_rules import CallRules
 
 UNKNOWN = "?"
 OWN = "@"

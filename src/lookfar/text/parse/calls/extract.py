@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from lookfar.model import CallFacts, Document
 from lookfar.text.parse.calls.bindings import bind_parameters, bind_variables
+from lookfar.text.parse.calls.call_rules import CALL_RULES
 from lookfar.text.parse.calls.imports import find_default_export, read_imports
-from lookfar.text.parse.calls.rules import CALL_RULES
 from lookfar.text.parse.calls.scopes import Captured, Scopes, Sections
 from lookfar.text.parse.calls.sites import read_sites
 from lookfar.text.parse.calls.symbols import read_symbols

@@ -12,8 +12,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from lookfar.model import CallSite
+from lookfar.text.parse.calls.call_rules import CallRules
 from lookfar.text.parse.calls.expressions import NAME, OWN, PARENT, UNKNOWN, simplify
-from lookfar.text.parse.calls.rules import CallRules
 from lookfar.text.parse.calls.scopes import Captured, Scopes, Sections
 
 _LONGEST_CALLEE = 1_000
