@@ -122,7 +122,7 @@ def test_calls_in_other_languages(uri: str, text: str, expected: set[tuple[str, 
 
 EXACT = {
     "a.ts": (
-        "import { b as c } from './x'; // Grüße\n"
+        ("import { b as c } from './x'; // Grüße\n"
         "export default class A {\n"
         "  size: Foo;\n"
         "  m(q: Bar, { r }: any) {\n"
@@ -131,38 +131,38 @@ EXACT = {
         "    let w; w = build(); w\n      .k();\n"
         "  }\n"
         "}\n"
-        "const top = c();\n",
+        "const top = c();\n"),
         {(5, "", "Foo"), (5, "Bar()", "g"), (6, "Foo()", "h"), (6, "?", "i"), (6, "", "c"),
          (6, "@.size", "j"), (7, "", "build"), (8, "?", "k"), (11, "", "c")},
         (("c", "./x", "b"),),
         {"default": "A", "top": "c()", "size": "Foo()"},
     ),
     "A.java": (
-        "import java.util.List;\nimport a.Foo;\n"
+        ("import java.util.List;\nimport a.Foo;\n"
         "class A extends B {\n"
         "  Foo f = new Foo();\n"
         "  void m(Bar b) { b.x().y(); f.z(); n(); super.m(b); List.of(b); }\n"
-        "}\n",
+        "}\n"),
         {(4, "", "Foo"), (5, "Bar()", "x"), (5, "Bar().x()", "y"), (5, "f", "z"), (5, "", "n"),
          (5, "^", "m"), (5, "List", "of")},
         (("List", "java.util", "List"), ("Foo", "a", "Foo")),
         {"f": "Foo()"},
     ),
     "a.py": (
-        "from b import é, y\nimport c\n"
+        ("from b import é, y\nimport c\n"
         "@y\nclass A:\n"
         "    def m(self, p: é, q):\n"
         "        with c.open() as h: h.r()\n"
-        "        p.s(); q.t(); self.u(); self.v = p; (x := y())\n",
+        "        p.s(); q.t(); self.u(); self.v = p; (x := y())\n"),
         {(3, "", "y"), (6, "c", "open"), (6, "?", "r"), (7, "é()", "s"), (7, "?", "t"),
          (7, "@", "u"), (7, "", "y")},
         (("é", "b", "é"), ("y", "b", "y"), ("c", "c", "")),
         {"v": "é()"},
     ),
     "a.cc": (
-        "struct S { int go(); };\n"
+        ("struct S { int go(); };\n"
         "void f(S* s, int n) {\n  S t;\n  auto u = new S();\n"
-        "  s->go(); t.go(); u->go(); ns::k(); h();\n}\n",
+        "  s->go(); t.go(); u->go(); ns::k(); h();\n}\n"),
         {(4, "", "S"), (5, "S()", "go"), (5, "ns", "k"), (5, "", "h")},
         (),
         {},
