@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,10 @@ def test_listing_is_paged(library: Library) -> None:
     assert listed == [document.uri for document in library.list_documents().documents]
 
 
-def test_search_without_words_lists_documents(library: Library) -> None:
-    """Used to fail: the query was rejected as empty."""
+def test_search_without_words_lists_documents(library: Library, project: Path) -> None:
+    """Used to fail: the query was rejected as empty. Fails if the oldest come first."""
+    os.utime(project / "src/deep/sail.py", (1_500_000_000, 1_500_000_000))
+    os.utime(project / "src/boat.py", (1_600_000_000, 1_600_000_000))
     answer = library.search("  ", filters=Filters(lanes=("code",)), top_k=1)
     assert answer.hits == ()
     assert [document.uri for document in answer.documents] == ["src/boat.py"]

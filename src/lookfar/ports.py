@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 T = TypeVar("T")
+
+_FIRST_DAY = date(1970, 1, 1).toordinal()
 
 # -- records that cross the seams ------------------------------------------------------------------
 
@@ -56,6 +59,9 @@ LinkRow = tuple[str, str, str, str, int, int, str]
 
 NameRow = tuple[str, int, str]
 """name, way, whole"""
+
+PropertyRow = tuple[str, str, str, str, str, float | None]
+"""key, name, kind, value, folded, number"""
 
 PATH_SEPARATOR = "\x1f"
 """Separates the headings of a stored path."""
@@ -104,6 +110,8 @@ class Version:
     """Number of passages that are masked because they look like secrets."""
     calls: bytes = b""
     """Encoded ``CallFacts`` of source code; empty for other documents."""
+    properties: list[PropertyRow] = field(default_factory=list)
+    """Typed front matter, inline fields and tags, and the day that a note is about."""
     doubts: tuple[str, ...] = ()
     """Warnings about how its text was read: a guessed encoding, or parts without text."""
 
@@ -223,6 +231,27 @@ class Facts(NamedTuple):
     tags: tuple[str, ...]
     size: int = 0
     """Size on disk in bytes."""
+    day: str = ""
+    """The day that a note is about, such as ``2026-01-31``."""
+
+    @property
+    def time_ns(self) -> int:
+        """The day that it is about, or else when it was modified, in nanoseconds since 1970."""
+        if not self.day:
+            return self.modified_ns
+        since = date.fromisoformat(self.day).toordinal() - _FIRST_DAY
+        return since * 86_400 * 10**9
+
+
+class PropertyRecord(NamedTuple):
+    """One value of a property of a live document."""
+
+    document: int
+    key: str
+    name: str
+    kind: str
+    value: str
+    folded: str
 
 
 Terms = Mapping[str, float] | Sequence[str]
@@ -472,6 +501,10 @@ class Documents(Protocol):
 
     def admitting(self, filters: Filters) -> list[Facts]:
         """Return the documents that the filters admit, in any order; globs are resolved before."""
+        ...
+
+    def properties(self) -> list[PropertyRecord]:
+        """Return every property of every document."""
         ...
 
     def line_counts(self, documents: Sequence[int]) -> dict[int, int]: ...

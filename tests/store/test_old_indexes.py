@@ -14,6 +14,7 @@ import pytest
 from harness import report
 from lookfar.collections.folder import Folder
 from lookfar.library import Library
+from lookfar.model import Filters
 from lookfar.store.catalogue.migrations import FORMAT
 
 OLD = Path(__file__).parent / "old_indexes"
@@ -102,6 +103,10 @@ def test_an_old_index_answers_while_a_new_one_is_built(
         answer = library.search("unpack the archive", top_k=1)
         assert [hit.uri for hit in answer.hits] == ["guide.md"]
         assert [note.reason for note in answer.incomplete] == ["rebuilding"]
+        # Before format 7, properties and tags are read from the stored front matter.
+        for filters in (Filters(tags=("OPS",)), Filters(where=("tags=ops",))):
+            hits = library.search("unpack the archive", filters=filters).hits
+            assert {hit.uri for hit in hits} == {"guide.md"}
         assert not list(library.index_dir.glob("damaged-*"))
 
 

@@ -316,7 +316,7 @@ def list_indexed(collection: Collection, *, name: str = "") -> list[Listed]:
             documents = (
                 Listed(
                     name or collection.name, fact.uri, fact.title, fact.lane, fact.language,
-                    fact.modified_ns, fact.tags,
+                    fact.modified_ns, fact.tags, day=fact.day,
                 )
                 for fact in snapshot.cached("listed", snapshot.facts)
             )  # fmt: skip

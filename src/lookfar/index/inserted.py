@@ -18,6 +18,8 @@ from typing import Any, Final
 from zlib import compress
 
 from lookfar.common.lines import Lines
+from lookfar.common.properties import VERSION as PROPERTIES
+from lookfar.common.properties import list_properties
 from lookfar.config import Settings
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.errors import IndexCorrupt
@@ -85,7 +87,7 @@ def documents_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     model = embedder.fingerprint if embedder else WITHOUT_MODEL
     recipe = f"documents; format {FORMAT}; sentences {VERSION}; {sizes.chunk_chars}"
     recipe += f" {sizes.overlap_chars}; model {model}; terms {TERMS} in"
-    recipe += f" {' '.join((*FIELDS, *PAGE_FIELDS))}"
+    recipe += f" {' '.join((*FIELDS, *PAGE_FIELDS))}; properties {PROPERTIES}"
     return sha256(recipe.encode()).hexdigest()[:32]
 
 
@@ -137,6 +139,7 @@ def prepare_document(document: Inserted, size: int, overlap: int, name: ChunkIds
         name_terms=tuple(names),
         entries=[tuple(entry) for entry in entries],
         embedded={},
+        properties=[(*row,) for row in list_properties(document.metadata, tags=document.tags)],
     )
     return Prepared(version, texts)
 

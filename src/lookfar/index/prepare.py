@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 from zlib import compress
 
+from lookfar.common.properties import list_properties
 from lookfar.index.content import Content
 from lookfar.model import (
     Block,
@@ -26,7 +27,7 @@ from lookfar.model import (
     Skipped,
     Symbol,
 )
-from lookfar.ports import PATH_SEPARATOR, ChunkRow, Embedder, SectionRow, Version
+from lookfar.ports import PATH_SEPARATOR, ChunkRow, Embedder, PropertyRow, SectionRow, Version
 from lookfar.store.catalogue.link_names import link_name, list_names
 from lookfar.store.keywords.analyser import analyse
 from lookfar.store.keywords.signatures import sign
@@ -98,7 +99,17 @@ def prepare(
     if version.lane == "code":
         version.calls = encode_facts(find_calls(document))
     version.doubts = content.warnings
+    version.properties = _list_properties(document, version.lane)
     return Prepared(version, texts)
+
+
+def _list_properties(document: Document, lane: Lane) -> list[PropertyRow]:
+    # A memory is a record of its time of writing; only a note is about a day.
+    uri = document.uri if lane == "docs" else ""
+    properties = list_properties(
+        document.metadata, inline=document.fields, tags=document.tags, uri=uri
+    )
+    return [(*row,) for row in properties]
 
 
 def _make_version(

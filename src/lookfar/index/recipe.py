@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from lookfar.common.allowance import Allowance
+from lookfar.common.properties import VERSION as PROPERTIES
 from lookfar.config import Settings
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.ports import Embedder
@@ -99,6 +100,7 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     cutting += " without headings" * (not sizes.with_headings)
     recipe = f"format {FORMAT}; {cutting}; model {model}"
     recipe += f"; terms {TERMS} in {fields}; links {LINKS}; encodings {ENCODINGS}"
+    recipe += f"; properties {PROPERTIES}"
     # Other rules mask other characters, so texts stored under the old rules must go.
     recipe += f"; secrets {SECRETS} but {settings.sources.allow_secrets}"
     return sha256(recipe.encode()).hexdigest()[:32]

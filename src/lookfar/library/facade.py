@@ -21,7 +21,7 @@ from lookfar.collections.databases import Databases, Documents
 from lookfar.collections.folder import Folder
 from lookfar.collections.rulings import explain_path
 from lookfar.errors import InvalidArgument
-from lookfar.library import edit_documents, reading, searching, upkeep
+from lookfar.library import edit_documents, reading, searching, upkeep, vocabulary
 from lookfar.library.asking import Scope
 from lookfar.library.members import Members, name_folders
 from lookfar.library.searching import Question
@@ -47,6 +47,7 @@ from lookfar.model import (
     Outline,
     Page,
     PageInfo,
+    PropertyValues,
     Pruned,
     Reading,
     Related,
@@ -54,6 +55,7 @@ from lookfar.model import (
     RelatedKind,
     Ruling,
     Status,
+    TagCount,
     UndoStep,
     Validation,
     Verified,
@@ -304,15 +306,21 @@ class Library:
         as_of: int | None = None,
         commits: bool = False,
         memories: bool = False,
+        newest_first: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Listing:
         """Return the documents that filters admit, by collection and URI; the latest commits first.
+
+        With ``newest_first``, the latest of all collections come first; a note that is about a
+        day counts by that day.
 
         The same collections are asked, and brought up to date, as in a search with these filters.
         ``limit`` may be as large as ``search.top_k``.
         """
         scope = self._make_scope(collections, filters, as_of, commits, memories)
-        return searching.list_documents(self._members, scope, limit, offset, on_progress)
+        return searching.list_documents(
+            self._members, scope, limit, offset, on_progress, newest_first=newest_first
+        )
 
     def why_not(self, query: str, uri: str, **options: Any) -> WhyNot:
         """Return why a document is, or is not, among the hits; ``options`` as in ``search``."""
@@ -508,6 +516,14 @@ class Library:
     ) -> tuple[list[RelatedEntry], int]:
         """Return the memories that link to a document, which need not exist, and their number."""
         return reading.find_mentions(self._members, uri, limit, collection)
+
+    def properties(self) -> tuple[PropertyValues, ...]:
+        """Return the properties that indexed documents have, with their most frequent values."""
+        return vocabulary.list_properties(self._members)
+
+    def tags(self) -> tuple[TagCount, ...]:
+        """Return the tags of indexed documents; a tag counts the documents below it, too."""
+        return vocabulary.list_tags(self._members)
 
     def listed(self) -> list[Listed]:
         """Return every indexed document of the folders, their memories and their histories,

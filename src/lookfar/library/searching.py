@@ -195,7 +195,7 @@ def _list_instead(
 ) -> Answer:
     """Answer a question without words with the documents that its filters admit."""
     limit = question.settings(members).top_k if question.top_k is None else question.top_k
-    listing = list_documents(members, scope, limit, 0, on_progress)
+    listing = list_documents(members, scope, limit, 0, on_progress, newest_first=True)
     took = (time.perf_counter() - started) * 1000
     return Answer(
         question.text, "keyword", (), listing.generations, took, listing.incomplete,
@@ -204,7 +204,13 @@ def _list_instead(
 
 
 def list_documents(
-    members: Members, scope: Scope, limit: int, offset: int, on_progress: OnProgress | None
+    members: Members,
+    scope: Scope,
+    limit: int,
+    offset: int,
+    on_progress: OnProgress | None,
+    *,
+    newest_first: bool = False,
 ) -> Listing:
     from lookfar.retrieve.retrievers.listing import list_admitted
 
@@ -215,7 +221,7 @@ def list_documents(
 
     def gather(sources: Sequence[Source], _settings: SearchSettings, _explain: bool) -> Results:
         nonlocal total
-        documents[:], total = list_admitted(sources, limit, offset)
+        documents[:], total = list_admitted(sources, limit, offset, newest_first)
         return Results([], [])
 
     question = Question(_ANY_WORDS, mode="keyword", top_k=limit, answering=gather)

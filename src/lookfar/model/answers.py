@@ -31,7 +31,8 @@ class Filters:
     languages: tuple[str, ...] = ()
     """Formats or programming languages: ``markdown``, ``python``."""
     after: int | None = None
-    """Modified at or after this time, in nanoseconds since 1970."""
+    """Modified at or after this time, in nanoseconds since 1970; a note that is about a day counts
+    by that day."""
     before: int | None = None
     """Modified before this time."""
     authors: tuple[str, ...] = ()
@@ -44,6 +45,9 @@ class Filters:
     """Passages that contain each of these phrases."""
     without: tuple[str, ...] = ()
     """Passages that contain none of these words and phrases."""
+    where: tuple[str, ...] = ()
+    """Conditions on properties, all of which must hold: ``status=active``, ``due<2026-12-01``,
+    ``has:aliases``, ``missing:due``."""
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class Filters:
         branch: str = "",
         phrases: tuple[str, ...] = (),
         without: tuple[str, ...] = (),
+        where: tuple[str, ...] = (),
         *,
         kinds: tuple[Kind, ...] | None = None,
     ) -> None:
@@ -310,11 +315,40 @@ class Listed:
     """In bytes."""
     lines: int = 0
     """0 if not counted."""
+    day: str = ""
+    """The day that a note is about, such as ``2026-01-31``; empty for other documents."""
 
     @property
     def kind(self) -> Kind:
         """What the document is; ``lane`` is the older name."""
         return self.lane
+
+
+@dataclass(frozen=True, slots=True)
+class TagCount:
+    """A tag, and how many documents have it."""
+
+    tag: str
+    documents: int
+    """Documents with this tag or one below it."""
+    own: int
+    """Documents with exactly this tag."""
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyValues:
+    """A property that documents have, and its most frequent values."""
+
+    name: str
+    """As it is usually written."""
+    types: tuple[str, ...]
+    """``text``, ``number``, ``boolean``, ``date``, ``datetime`` or ``link``."""
+    documents: int
+    """Documents that have it."""
+    distinct: int
+    """Number of different values."""
+    values: tuple[tuple[str, int], ...]
+    """Frequent values, and how many documents have them."""
 
 
 @dataclass(frozen=True, slots=True)

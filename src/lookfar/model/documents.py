@@ -142,6 +142,8 @@ class Document:
     """For source code: the definitions, in the order of their sections."""
     tags: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    fields: tuple[tuple[str, Any], ...] = ()
+    """Properties in the text, such as ``due:: 2026-12-01``: name and value."""
     labels: tuple[str, ...] = ()
     """Names that other documents of the same project may link to, such as ``.. _name:``."""
     metadata: Mapping[str, Any] = field(default_factory=dict)

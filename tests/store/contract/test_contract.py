@@ -924,3 +924,43 @@ def test_filters_admit_parts_of_a_document(asked: CollectionSnapshot) -> None:
     held = parts(phrases=("crimson engine",))
     assert held is not None
     assert all("crimson engine" in GUIDE[first:last] for first, last in held)
+
+
+NOTE = """---
+status: Active
+due: 2026-12-01
+rank: 7
+seen: [Ada, "[[Bob]]"]
+zero: "a\\0b"
+tags: [Work/Deep]
+---
+# Note
+
+mood:: calm
+"""
+
+
+@pytest.mark.parametrize(
+    ("filters", "admits"),
+    [
+        (Filters(where=("status=active",)), True),
+        (Filters(where=("status!=done",)), True),
+        (Filters(where=("due<2026-12-02", "rank>=7", "seen=bob", "mood=CALM")), True),
+        (Filters(where=("due<2026-12-01",)), False),
+        (Filters(where=("missing:status",)), False),
+        (Filters(where=("has:zero",)), True),
+        (Filters(tags=("work",)), True),
+        (Filters(tags=("wor",)), False),
+    ],
+)
+def test_every_store_compares_properties(shelf: Shelf, filters: Filters, admits: bool) -> None:
+    shelf.write({**TEXTS, "note.md": NOTE, "2026-11-10.md": "# Day\n\nStandup.\n"})
+    with shelf.store.snapshot() as snapshot:
+        assert ("note.md" in {facts.uri for facts in snapshot.admitting(filters)}) is admits
+        days = {facts.uri: facts.day for facts in snapshot.facts()}
+        assert (days["2026-11-10.md"], days["note.md"]) == ("2026-11-10", "")
+        kinds = {record.key: record.kind for record in snapshot.properties()}
+        assert kinds["due"] == "date"
+        version = snapshot.version("note.md")
+        assert version is not None
+        assert ("rank", "rank", "number", "7", "7", 7.0) in version.properties

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, get_args
 
+from lookfar.common.conditions import parse_conditions
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
 from lookfar.ports import Embedder
@@ -202,7 +203,7 @@ def _check_types(text: object, mode: object, top_k: object, filters: object) -> 
         raise InvalidArgument(
             "filters must be a Filters object.", hint="Pass lookfar.Filters(...)."
         )
-    for name in ("uris", "tags", "lanes", "languages", "phrases", "without"):
+    for name in ("uris", "tags", "lanes", "languages", "phrases", "without", "where"):
         if isinstance(getattr(filters, name), str):
             raise InvalidArgument(
                 f"Filters.{name} must be a tuple, not a string.", hint="Pass a tuple of strings."
@@ -211,6 +212,7 @@ def _check_types(text: object, mode: object, top_k: object, filters: object) -> 
         value = getattr(filters, field.name)
         for item in value if isinstance(value, tuple) else (value,):
             _check_characters(item if isinstance(item, str) else "", f"Filters.{field.name}")
+    parse_conditions(filters.where)
 
 
 def is_stop_word(term: str) -> bool:

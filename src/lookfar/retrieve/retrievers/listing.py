@@ -1,4 +1,4 @@
-"""List the documents that pass the filters, by collection and URI; commits newest first."""
+"""List the documents that pass the filters, by collection and URI, or the newest first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.ranking import Source
 
 
-def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[list[Listed], int]:
+def list_admitted(
+    sources: Sequence[Source], limit: int, offset: int, newest_first: bool = False
+) -> tuple[list[Listed], int]:
     """Return ``limit`` of the documents that pass, from ``offset`` on, and their total."""
     admitted = [
         (source, facts)
@@ -20,6 +22,8 @@ def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[l
             key=_sort_key,
         )
     ]
+    if newest_first:
+        admitted.sort(key=lambda entry: -entry[1].time_ns)
     page = admitted[offset : offset + limit]
     lines: dict[tuple[str, int], int] = {}
     for source in sources:
@@ -37,6 +41,7 @@ def list_admitted(sources: Sequence[Source], limit: int, offset: int) -> tuple[l
             facts.tags,
             facts.size,
             lines.get((source.collection, facts.document), 0),
+            facts.day,
         )
         for source, facts in page
     ], len(admitted)

@@ -10,6 +10,7 @@ from lookfar.serve.cli.exits import write_result
 from lookfar.serve.cli.options import (
     clean_text,
     commit_options,
+    date_options,
     examples,
     folder_argument,
     library_options,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     "lookfar history",
     'lookfar history "why did we drop the cache" -n 5',
     'lookfar history "[[Alpha Plan]]" notes',
-    'lookfar history --author ada --touches "src/auth/**" --after 2026-01-01 --json',
+    'lookfar history --author ada --touches "src/auth/**" --since "last month" --json',
 )
 @click.command()
 @click.argument("query", default="")
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     "--limit", "-n", type=click.IntRange(1), default=20, metavar="N", help="At most N commits (20)."
 )
 @commit_options
-@click.option("--after", default="", metavar="DATE", help="Only commits of this day or later.")
-@click.option("--before", default="", metavar="DATE", help="Only commits before this day.")
+@date_options("commits")
 @folder_argument()
 @library_options
 def history(query: str, limit: int, path: str, as_json: bool, **options: Any) -> None:

@@ -150,6 +150,27 @@ def commit_options(command: Decorated) -> Decorated:
     return command
 
 
+def date_options(subject: str) -> Callable[[Decorated], Decorated]:
+    """Add ``--after``, also called ``--since``, and ``--before``."""
+
+    def add_options(command: Decorated) -> Decorated:
+        before = click.option(
+            "--before", default="", metavar="DATE", help=f"Only {subject} before this day."
+        )
+        after = click.option(
+            "--after",
+            "--since",
+            "after",
+            default="",
+            metavar="DATE",
+            help=f"Only {subject} on this day or later. DATE is like 2026-01-31 or 2026-W05,"
+            " or in words: yesterday, monday, last week, 3 days ago.",
+        )
+        return after(before(command))
+
+    return add_options
+
+
 def quiet_option(command: Decorated) -> Decorated:
     return click.option("--quiet", is_flag=True, help="Show no progress and no report.")(command)
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from lookfar.errors import RootNotFound
+from lookfar.errors import InvalidArgument, RootNotFound
 from lookfar.serve.cli.exits import write, write_json, write_result
 from lookfar.serve.cli.options import (
     clean_text,
     commit_options,
     connect_library,
+    date_options,
     examples,
     folder_argument,
     library_options,
@@ -38,9 +39,11 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
     'lookfar search "parse a date" --kind code -k 3',
     'lookfar search "login" --glob "guide/**" --json',
     'lookfar search "raise Conflict(" --mode literal -C 2',
+    'lookfar search --where status=active --where "due<2026-12-01"',
+    'lookfar search "standup" --since "last week"',
 )
 @click.command()
-@click.argument("query")
+@click.argument("query", default="")
 @folder_argument(several=True)
 @click.option(
     "--top-k",
@@ -91,7 +94,18 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
     "--heading", default="", metavar="TEXT", help="Only sections whose headings contain this."
 )
 @click.option(
-    "--tag", "tags", multiple=True, help="Only documents with this tag. Repeatable; all must match."
+    "--tag",
+    "tags",
+    multiple=True,
+    help="Only documents with this tag or one below it. Repeatable; all must match.",
+)
+@click.option(
+    "--where",
+    "where",
+    multiple=True,
+    metavar="CONDITION",
+    help="Only documents whose property meets this, like status=active, due<2026-12-01, has:aliases"
+    " or missing:due. Repeatable; all must match.",
 )
 @click.option(
     "--kind",
@@ -108,8 +122,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
     metavar="NAME",
     help="Only this language, like python, code blocks in documents included. Repeatable.",
 )
-@click.option("--after", default="", metavar="DATE", help="Only what changed on this day or later.")
-@click.option("--before", default="", metavar="DATE", help="Only what changed before this day.")
+@date_options("what changed")
 @commit_options
 @click.option("--as-of", type=int, metavar="N", help="Search an earlier generation of the index.")
 @click.option(
@@ -118,8 +131,9 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
 @click.option("--explain", is_flag=True, help="Show how each score was computed.")
 @library_options
 def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Find the passages that answer QUERY.
+    """Find the passages that answer QUERY, or list what the filters admit.
 
+    Without QUERY, the documents that match the filters are listed, newest first.
     PATH is the folder to search (default: the current one); several are searched together.
     A folder that is not indexed yet is indexed first.
     """
@@ -128,6 +142,7 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
     if options["mode"] == "fts":
         options["mode"] = "keyword"
     filters = _build_filters(options)
+    _check_words(query, filters, options)
     with connect_library(_check_folders(query, path), options) as library:
         index_first = (
             _needs_folder_index(filters) and not library.indexed and options["as_of"] is None
@@ -156,6 +171,15 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
                 on_progress=on_progress,
             )
     _write_answer(answer, options, as_json)
+
+
+def _check_words(query: str, filters: Filters, options: dict[str, Any]) -> None:
+    """Refuse a call without words and filters, before a folder is opened for it."""
+    if not query.strip() and not filters and not options["hypothesis"]:
+        raise InvalidArgument(
+            "There is nothing to search for.",
+            hint="Write a question, or filters alone to list documents: lookfar search --tag NAME.",
+        )
 
 
 def _check_question(query: str, filters: Filters, options: dict[str, Any]) -> None:
@@ -187,6 +211,7 @@ def _build_filters(options: dict[str, Any]) -> Filters:
         tags=tuple(map(clean_text, options["tags"])),
         lanes=options["kinds"],
         languages=tuple(map(clean_text, options["languages"])),
+        where=tuple(map(clean_text, options["where"])),
         after=moment(options["after"], "--after"),
         before=moment(options["before"], "--before"),
         authors=(clean_text(options["author"]),) if options["author"] else (),

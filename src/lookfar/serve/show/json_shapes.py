@@ -154,6 +154,14 @@ def drift(report: model.DriftReport) -> Json:
     return dict(plain(report))
 
 
+def properties(items: Sequence[model.PropertyValues]) -> list[Json]:
+    """The list in ``lookfar properties --json``."""
+    return [
+        {**plain(item), "values": [{"value": v, "count": n} for v, n in item.values]}
+        for item in items
+    ]
+
+
 def call_graph(result: model.CallGraph) -> Json:
     """The result of ``lookfar graph --json``."""
     return dict(plain(result))

@@ -1,26 +1,34 @@
-"""Convert ISO dates and times to the nanoseconds that filters compare."""
+"""Convert dates and times, also in words, to the nanoseconds that filters compare."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Final
 
+from lookfar.common.periods import local_now, parse_period
 from lookfar.errors import InvalidArgument
 
 _LATEST: Final = 2**63 - 1
 """The largest time that an index can store, in the year 2262."""
 
 
-def moment(text: str, name: str) -> int | None:
-    """Convert an ISO date or time to nanoseconds; without a time zone it is UTC."""
-    if not text:
+def moment(text: str, name: str, now: datetime | None = None) -> int | None:
+    """Return when a day, week or month begins, in nanoseconds; None for an empty text.
+
+    ``text`` is a date or time, or words such as ``last week``. Without a time zone it is local
+    time. ``name`` is the option or argument, for the error.
+    """
+    if not text.strip():
         return None
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
+    period = parse_period(text, now or local_now())
+    if period is None:
         raise InvalidArgument(
             f"{name} is not a date: {text[:40]!r}.",
-            hint="Write it like 2026-01-31, or with a time.",
-        ) from None
-    since = int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()) * 10**9
-    return max(-_LATEST, min(since, _LATEST))
+            hint="Write it like 2026-01-31, 2026-01, 2026-W05, yesterday, monday, last week or"
+            " 3 days ago.",
+        )
+    try:
+        seconds = period.start.timestamp()
+    except (OverflowError, ValueError, OSError):  # The local clock does not reach the year 1.
+        seconds = period.start.replace(tzinfo=UTC).timestamp()
+    return max(-_LATEST, min(int(seconds) * 10**9, _LATEST))

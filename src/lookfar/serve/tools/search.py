@@ -51,8 +51,8 @@ def _few(queries: list[str]) -> list[str]:
 
 
 class SearchInput(Input):
-    query: Annotated[str, Field(description="Question, words, name or path")] = ""
-    queries: Annotated[list[str], AfterValidator(_few), Field(description="Up to ten at once")] = []
+    query: Annotated[str, Field(description="Question, name or path")] = ""
+    queries: Annotated[list[str], AfterValidator(_few), Field(description="Up to ten")] = []
     mode: Annotated[SearchMode, Field(default_factory=lambda: "hybrid")]
     detail: Annotated[Detail, Field(default_factory=lambda: "map")]
     kinds: list[Lane] = []
@@ -62,12 +62,13 @@ class SearchInput(Input):
     heading: Annotated[str, Field(description="Only below it")] = ""
     language: str = ""
     tags: list[str] = []
-    after: Annotated[str, Field(description="ISO date")] = ""
+    where: Annotated[list[str], Field(description="status=x, due<2027, has:x")] = []
+    after: Annotated[str, Field(description="Date, last week")] = ""
     before: str = ""
     author: Annotated[str, Field(description="Of commits")] = ""
-    touches: Annotated[str, Field(description="Commits that change it")] = ""
+    touches: Annotated[str, Field(description="By commits")] = ""
     branch: str = ""
-    hypothesis: Annotated[str, Field(description="What the answer might say")] = ""
+    hypothesis: Annotated[str, Field(description="Guessed answer")] = ""
     context: Annotated[
         int, AfterValidator(between(0, 10)), Field(default_factory=int, description="Lines around")
     ]
@@ -172,6 +173,7 @@ def _filters(given: SearchInput) -> Filters:
         tags=tuple(given.tags),
         lanes=tuple(given.kinds),
         languages=(given.language,) if given.language else (),
+        where=tuple(given.where),
         after=moment(given.after, "after"),
         before=moment(given.before, "before"),
         authors=(given.author,) if given.author else (),

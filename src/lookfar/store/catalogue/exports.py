@@ -12,6 +12,7 @@ from hashlib import sha256
 
 from lookfar.model import Fingerprint
 from lookfar.ports import ChunkRow, Place, Version
+from lookfar.store.catalogue import property_rows
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.call_rows import read_facts
 from lookfar.store.ground.sql import Connection
@@ -69,6 +70,7 @@ def read_version(
         entries=[],
         embedded=embedded,
         calls=read_facts(connection, [document]).get(document, b""),
+        properties=property_rows.read_rows(connection, document),
     )
 
 
@@ -99,6 +101,7 @@ def digest(version: Version) -> bytes:
         (disk.size, disk.mtime_ns, disk.ctime_ns, disk.inode), version.settled, version.raw_sha,
         version.text_sha, [tuple(map(_plain, row)) for row in version.sections], version.chunks,
         version.links, sorted(version.names), sorted(version.embedded.items()), version.calls,
+        version.properties,
     )  # fmt: skip
     return sha256(repr(content).encode("utf-8", "surrogatepass")).digest()
 

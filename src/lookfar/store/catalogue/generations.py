@@ -307,7 +307,7 @@ def purge(connection: Connection, documents: Sequence[int]) -> None:
         (text,) = connection.execute(
             "SELECT text_sha FROM documents WHERE id = ?", (identifier,)
         ).fetchone()
-        for table in ("sections", "chunks", "links", "names", "tags", "calls"):
+        for table in ("sections", "chunks", "links", "names", "tags", "calls", "properties"):
             connection.execute(f"DELETE FROM {table} WHERE document = ?", (identifier,))
         connection.execute("DELETE FROM documents WHERE id = ?", (identifier,))
         connection.execute(

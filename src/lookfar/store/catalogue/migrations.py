@@ -169,6 +169,21 @@ _CALLS = """
 CREATE TABLE calls (document INTEGER PRIMARY KEY, facts BLOB NOT NULL);
 """
 
+# Typed properties, inline fields, tags, and the days that notes are about: see property_rows.py.
+_PROPERTIES = """
+CREATE TABLE properties (
+    document INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    name TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    value TEXT NOT NULL,
+    folded TEXT NOT NULL,
+    number REAL,
+    PRIMARY KEY (document, ordinal)
+) WITHOUT ROWID;
+"""
+
 # Separate from the tables, because a first build is quicker if it creates these at the end.
 _INDEXES = """
 CREATE INDEX IF NOT EXISTS documents_by_uri ON documents (uri, born);
@@ -180,9 +195,12 @@ CREATE INDEX IF NOT EXISTS chunks_by_vector ON chunks (vector);
 CREATE UNIQUE INDEX IF NOT EXISTS embeddings_by_content ON embeddings (content);
 CREATE INDEX IF NOT EXISTS links_by_name ON links (name) WHERE name != '';
 CREATE INDEX IF NOT EXISTS names_by_name ON names (name);
+CREATE INDEX IF NOT EXISTS properties_by_text ON properties (key, folded);
+CREATE INDEX IF NOT EXISTS properties_by_number ON properties (key, number)
+    WHERE number IS NOT NULL;
 """
 
-_STEPS = (_FIRST, _NAMES, _KINDS, _COMMUNITIES, _CHECKS, _CALLS)
+_STEPS = (_FIRST, _NAMES, _KINDS, _COMMUNITIES, _CHECKS, _CALLS, _PROPERTIES)
 FORMAT = len(_STEPS)
 """The format this program writes; part of every epoch's fingerprint."""
 FORMAT_WITH_NAMES = 2
@@ -195,6 +213,8 @@ FORMAT_WITH_CHECKS = 5
 """The first format with hashes of its rows."""
 FORMAT_WITH_CALLS = 6
 """The first format with stored calls."""
+FORMAT_WITH_PROPERTIES = 7
+"""The first format with typed properties."""
 
 
 FORMAT_RECORD = "format"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, cast
 
+from lookfar.common.conditions import parse_conditions
 from lookfar.store.catalogue import graph
 
 if TYPE_CHECKING:
+    from lookfar.common.conditions import Condition
     from lookfar.model import Filters
     from lookfar.store.catalogue.graph import Graph
     from lookfar.store.catalogue.scope import Scope
@@ -29,17 +31,21 @@ class State(NamedTuple):
     same text, does not make a new generation."""
 
 
+_ScopeKey: TypeAlias = "tuple[State, Filters, tuple[Condition, ...]]"
+
+
 class Remembered:
     """A cache of scopes, the link graph, and other results of one generation."""
 
     def __init__(self) -> None:
-        self._scopes: dict[tuple[State, Filters], Scope] = {}
+        self._scopes: dict[_ScopeKey, Scope] = {}
         self._graphs: dict[int, Graph] = {}
         self._cache: tuple[State, dict[str, object]] = (State(0, 0), {})
 
     def scope(self, state: State, filters: Filters, resolve: Callable[[Filters], Scope]) -> Scope:
         """Return what the filters admit; cached for the next page of the same query."""
-        key = (state, filters)
+        # The conditions as well: `due<today` means another day tomorrow.
+        key = (state, filters, parse_conditions(filters.where))
         scope = self._scopes.get(key)
         if scope is None:
             scope = resolve(filters)
@@ -66,9 +72,7 @@ class Remembered:
         return cast(T, results[name])
 
 
-def _trim(
-    scopes: dict[tuple[State, Filters], Scope], state: State
-) -> dict[tuple[State, Filters], Scope]:
+def _trim(scopes: dict[_ScopeKey, Scope], state: State) -> dict[_ScopeKey, Scope]:
     """Keep the latest scopes of this state, and at least the very last."""
     current = [(key, scope) for key, scope in scopes.items() if key[0] == state]
     latest = current[-_SCOPES:]

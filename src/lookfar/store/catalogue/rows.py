@@ -66,6 +66,7 @@ class Inserts:
         "names": "INSERT INTO names VALUES (?, ?, ?, ?)",
         "tags": "INSERT INTO tags VALUES (?, ?)",
         "calls": "INSERT INTO calls VALUES (?, ?)",
+        "properties": "INSERT INTO properties VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         # After the documents, because it reads their rows.
         "checks": f"INSERT INTO checks SELECT id, ?, {STATE} FROM documents WHERE id = ?",
     }
@@ -112,7 +113,9 @@ class Inserts:
         rows["tags"] += tags
         calls = [(document, version.calls)] if version.calls else []
         rows["calls"] += calls
-        hashed = hash_version(row, sections, chunks, links, names, tags, calls)
+        properties = [(document, at, *row) for at, row in enumerate(version.properties)]
+        rows["properties"] += properties
+        hashed = hash_version(row, sections, chunks, links, names, tags, calls, properties)
         rows["checks"].append((hashed, document))
         if len(rows["documents"]) >= _BUFFERED_DOCUMENTS:
             self.flush()

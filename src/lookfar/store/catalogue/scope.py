@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lookfar.common.conditions import parse_conditions
 from lookfar.model import Filters
 from lookfar.ports import Place
 from lookfar.store.catalogue import rows as catalog
+from lookfar.store.catalogue.property_rows import NO_DAYS, Days, PropertyTable
 from lookfar.store.ground.sql import Connection
 
 
@@ -126,30 +128,48 @@ def _find_documents(connection: Connection, generation: int, filters: Filters) -
         "before": filters.before,
     }
     where = [catalog.ALIVE]
+    timed = filters.after is not None or filters.before is not None
+    table = (
+        PropertyTable(connection, generation) if timed or filters.tags or filters.where else None
+    )
+    days = table.days(filters.after, filters.before) if table and timed else NO_DAYS
+    if not days.all:
+        where += ["d.mtime_ns >= :after"] * (filters.after is not None)
+        where += ["d.mtime_ns < :before"] * (filters.before is not None)
     if filters.prefix:
         where.append("substr(d.uri, 1, length(:prefix)) = :prefix")
-    for number, tag in enumerate(filters.tags):
-        values[f"tag{number}"] = tag
-        where.append(
-            f"EXISTS (SELECT 1 FROM tags t WHERE t.document = d.id AND t.tag = :tag{number})"
-        )
     for column, wanted_values in (("lane", filters.lanes), ("language", filters.languages)):
         if wanted_values:
             parameters = {f"{column}{number}": value for number, value in enumerate(wanted_values)}
             values.update(parameters)
             where.append(f"d.{column} IN ({','.join(f':{name}' for name in parameters)})")
-    if filters.after is not None:
-        where.append("d.mtime_ns >= :after")
-    if filters.before is not None:
-        where.append("d.mtime_ns < :before")
     rows = connection.execute(
-        f"SELECT d.id, d.uri FROM documents d WHERE {' AND '.join(where)}", values
-    )
+        f"SELECT d.id, d.uri, d.mtime_ns FROM documents d WHERE {' AND '.join(where)}", values
+    ).fetchall()
     wanted = frozenset(filters.uris)
-    documents = frozenset(identifier for identifier, uri in rows if not wanted or uri in wanted)
+    admitted = {number: modified for number, uri, modified in rows if not wanted or uri in wanted}
+    documents = _filter_by_time(admitted, days, filters)
+    if table is not None and documents:
+        for tag in filters.tags:
+            documents &= table.tagged(tag)
+        for condition in parse_conditions(filters.where):
+            documents = table.match(condition, documents)
     return (
         documents & _find_by_author(connection, filters.authors) if filters.authors else documents
     )
+
+
+def _filter_by_time(modified: Mapping[int, int], days: Days, filters: Filters) -> frozenset[int]:
+    """Return those of these documents whose day, or else whose modification, is in the window."""
+    documents = frozenset(modified)
+    if not days.all:
+        return documents
+    after = -(1 << 63) if filters.after is None else filters.after
+    before = 1 << 63 if filters.before is None else filters.before
+    changed = frozenset(
+        document for document in documents - days.all if after <= modified[document] < before
+    )
+    return changed | (documents & days.inside)
 
 
 def _find_by_author(connection: Connection, authors: Sequence[str]) -> frozenset[int]:

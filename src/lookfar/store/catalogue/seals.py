@@ -55,10 +55,11 @@ _OF_VERSIONS = (
     "* FROM names WHERE document {} ORDER BY document, name, way, whole",
     "* FROM tags WHERE document {} ORDER BY document, tag",
     "* FROM calls WHERE document {} ORDER BY document",
+    "* FROM properties WHERE document {} ORDER BY document, ordinal",
 )
 """The rows of versions, by table, in the order of hashing."""
-_FORMAT_WITH_CALLS = 6
-"""Older formats do not have the last of these tables."""
+_ADDED_LATER = {6: 6, 7: 7}
+"""From which format on a table exists, by its position here."""
 _ALL = ">= -9223372036854775808"
 
 Rows = Sequence[tuple[Any, ...]]
@@ -72,13 +73,16 @@ def hash_version(
     names: Rows,
     tags: Rows,
     calls: Rows,
+    properties: Rows,
 ) -> bytes:
     number, uri, born, *rest = document
     fixed = (number, uri, born, *rest[:8])
     # Values and order as they are read back: True comes back as 1.
     section_rows = [(*row[:-1], int(row[-1])) for row in sections]
     chunk_rows = [(owner, key, *rest) for key, owner, *rest in chunks]
-    return _hash([[fixed], section_rows, chunk_rows, links, sorted(names), sorted(tags), calls])
+    return _hash(
+        [[fixed], section_rows, chunk_rows, links, sorted(names), sorted(tags), calls, properties]
+    )
 
 
 def _hash(tables: Sequence[Rows]) -> bytes:
@@ -139,7 +143,11 @@ def _broken(connection: sqlite3.Connection, which: str) -> Iterator[tuple[int, s
     for document, uri in moved:
         yield document, f"{uri}: its file information differs from what was written"
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    stored = _OF_VERSIONS if version >= _FORMAT_WITH_CALLS else _OF_VERSIONS[:-1]
+    stored = [
+        statement
+        for position, statement in enumerate(_OF_VERSIONS)
+        if version >= _ADDED_LATER.get(position, 0)
+    ]
     tables = [
         _Grouped(connection.execute(f"SELECT {statement.format(which)}")) for statement in stored
     ]

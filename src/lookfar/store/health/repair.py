@@ -94,7 +94,10 @@ def _drop_damaged_versions(connection: sqlite3.Connection) -> list[str]:
         connection.execute("INSERT OR IGNORE INTO graves VALUES (?)", (number,))
     # A damaged grave may name a live document, whose keywords would then be removed.
     connection.execute("DELETE FROM graves WHERE document IN (SELECT id FROM documents)")
-    for table in ("sections", "chunks", "links", "names", "tags", "calls", "checks"):
+    for table in (
+        *("sections", "chunks", "links", "names", "tags", "calls", "properties"),
+        "checks",
+    ):
         connection.execute(f"DELETE FROM {table} WHERE document NOT IN (SELECT id FROM documents)")
     connection.execute("DELETE FROM texts WHERE sha NOT IN (SELECT text_sha FROM documents)")
     generations.forget_totals(connection)

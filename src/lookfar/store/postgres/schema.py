@@ -54,7 +54,11 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "postings": "field smallint, term text, first bigint, last bigint, entries integer, data bytea"
     " | field, term, first",
 }
-_LATER: Final[Mapping[str, str]] = {"calls": "document bigint, facts bytea | document"}
+_LATER: Final[Mapping[str, str]] = {
+    "calls": "document bigint, facts bytea | document",
+    "properties": "document bigint, ordinal integer, key text, name text, kind text, value text,"
+    " folded text, number float8 null | document, ordinal",
+}
 """Tables that were added after the first version."""
 _INDEXES: Final = (
     "documents (collection, uri, born)",
@@ -137,7 +141,11 @@ CREATE POLICY own_damage ON damage USING (tenant = current_user);
     + "".join(f"CREATE INDEX ON {index};\n" for index in _INDEXES)
 )
 
-_STEPS: Final = (_FIRST, _table("calls"))
+_PROPERTY_INDEXES: Final = """
+CREATE INDEX ON properties (collection, key, folded);
+CREATE INDEX ON properties (collection, key, number) WHERE number IS NOT NULL;
+"""
+_STEPS: Final = (_FIRST, _table("calls"), _table("properties") + _PROPERTY_INDEXES)
 VERSION: Final = len(_STEPS)
 """The version of the tables that this program writes."""
 TABLES: Final = (*_COLUMNS, *_LATER)

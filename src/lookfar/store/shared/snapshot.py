@@ -22,11 +22,12 @@ from lookfar.ports import (
     Member,
     Need,
     Place,
+    PropertyRecord,
     Streams,
     SymbolRow,
     Version,
 )
-from lookfar.store.catalogue import call_rows, generations, graph
+from lookfar.store.catalogue import call_rows, generations, graph, property_rows
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.exports import read_version
 from lookfar.store.catalogue.graph import Graph
@@ -285,7 +286,14 @@ class StoredSnapshot(KeywordQueries, ABC):
         return catalog.modified_times(self._connection, documents)
 
     def facts(self, documents: Sequence[int] | None = None) -> list[Facts]:
-        return catalog.facts(self._connection, self.generation, documents)
+        facts = catalog.facts(self._connection, self.generation, documents)
+        days = property_rows.read_days(self._connection, self.generation, documents)
+        if not days:
+            return facts
+        return [fact._replace(day=days.get(fact.document, "")) for fact in facts]
+
+    def properties(self) -> list[PropertyRecord]:
+        return property_rows.PropertyTable(self._connection, self.generation).all()
 
     def admitting(self, filters: Filters) -> list[Facts]:
         """Return the documents that filters admit, without those that contain an excluded word."""

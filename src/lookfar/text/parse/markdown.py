@@ -1,9 +1,10 @@
-"""Parse Markdown: headings, blocks, links, tags and front matter.
+"""Parse Markdown: headings, blocks, links, tags, front matter and inline fields.
 
 Follows CommonMark with GitHub's tables, footnotes, strikethrough and task lists, wikilinks, and the
 roles and labels of MyST.
 Headings inside a block quote, list item or footnote are not sections. Math is not parsed, since
-``$5 [a](b) or 6$`` would lose its link. Links and tags inside code or HTML are ignored.
+``$5 [a](b) or 6$`` would lose its link. Links, tags and fields inside code or HTML are
+ignored.
 
 The parser reports UTF-8 byte ranges. They are converted to character offsets at the end, because
 most events are not needed, and the loop over the events takes most of the time.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyromark
@@ -24,6 +25,7 @@ from lookfar.model import Block, BlockKind, Document, Link, LinkKind
 from lookfar.text.normalise import ByteOffsets
 from lookfar.text.parse import frontmatter
 from lookfar.text.parse.block_ids import find_block_references
+from lookfar.text.parse.inline_fields import find_fields
 from lookfar.text.parse.links import (
     alias_names,
     sort_links,
@@ -62,7 +64,8 @@ def parse(uri: str, text: str) -> Document:
     source = text[body:] if body else text
 
     spelled_tags = list(tags_in(source)) if "#" in source else []
-    scan = _Scan(collect_prose=bool(spelled_tags))
+    spelled_fields = list(find_fields(source)) if "::" in source else []
+    scan = _Scan(collect_prose=bool(spelled_tags or spelled_fields))
     try:
         scan.read(source)
     except BaseException as error:
@@ -75,6 +78,9 @@ def parse(uri: str, text: str) -> Document:
     place = _Placement(text, body, ByteOffsets(source))
     sections = build_sections(place.headings(scan.headings), text, Lines(text), body)
     blocks, links = place.blocks(scan.blocks), place.links(scan.links)
+    is_prose = place.prose_test(scan.prose)
+    fields = tuple((field.name, field.value) for field in spelled_fields if is_prose(field.offset))
+    inline_tags = [name for offset, name in spelled_tags if is_prose(offset)]
     labels: tuple[str, ...] = ()
     if is_myst(source):
         links, labels = find_myst_links(text, blocks, sections, links)
@@ -92,8 +98,9 @@ def parse(uri: str, text: str) -> Document:
         blocks=blocks,
         links=links,
         labels=(*labels, *block_labels),
-        tags=_tags(metadata, place.in_prose(scan.prose, spelled_tags)),
-        aliases=_aliases(metadata),
+        tags=_tags((*metadata.items(), *fields), inline_tags),
+        aliases=_aliases((*metadata.items(), *fields)),
+        fields=fields,
         metadata=metadata,
         warnings=warnings,
     )
@@ -143,7 +150,7 @@ class _Scan:
         self.blocks: list[_FoundBlock] = []
         self.links: list[_FoundLink] = []
         self.prose: list[tuple[int, int]] = []
-        """Ranges of text with a ``#`` that is not in code, HTML or a link."""
+        """Ranges of text with ``#`` or ``::`` that are not in code, HTML or a link."""
         self._collect_prose = collect_prose
         self._open: list[_Open] = []
         self._parts: list[str] = []
@@ -213,7 +220,7 @@ class _Scan:
             self._parts.clear()
 
     def _note_prose(self, text: str, where: Any) -> None:
-        if "#" in text and where["start"] >= self._code_end:
+        if ("#" in text or "::" in text) and where["start"] >= self._code_end:
             self.prose.append((where["start"], where["end"]))
 
 
@@ -258,16 +265,16 @@ class _Placement:
         links.sort(key=lambda link: link.start)
         return tuple(links)
 
-    def in_prose(self, prose: list[tuple[int, int]], spelled: list[tuple[int, str]]) -> list[str]:
-        """Return the names of possible tags that are in prose. Offsets are of the source."""
+    def prose_test(self, prose: list[tuple[int, int]]) -> Callable[[int], bool]:
+        """Return a function that says whether an offset of the source is in prose."""
         starts = [self._char(start) for start, _ in prose]
         ends = [self._char(end) for _, end in prose]
-        names = []
-        for offset, name in spelled:
+
+        def is_prose(offset: int) -> bool:
             index = bisect_right(starts, offset) - 1
-            if index >= 0 and offset < ends[index]:
-                names.append(name)
-        return names
+            return index >= 0 and offset < ends[index]
+
+        return is_prose
 
     def _lines(self, start_byte: int, end_byte: int) -> tuple[int, int]:
         """Extend a range to whole lines, to include quote marks and indentation."""
@@ -284,16 +291,24 @@ def _title(metadata: Mapping[str, Any]) -> str:
     return " ".join(title.split()) if isinstance(title, str) else ""
 
 
-def _tags(metadata: Mapping[str, Any], inline: Iterable[str]) -> tuple[str, ...]:
+def _tags(properties: Sequence[tuple[str, Any]], inline: Iterable[str]) -> tuple[str, ...]:
     names = set(inline)
-    for key in ("tags", "tag"):
-        names.update(tag_names(metadata.get(key)))
+    for key, value in properties:
+        if key.lower() in ("tags", "tag"):
+            names.update(tag_names(_unlink(value)))
     return tuple(sorted(name for name in names if len(name) <= _LONGEST_TAG))
 
 
-def _aliases(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    names = [name for key in ("aliases", "alias") for name in alias_names(metadata.get(key))]
-    number = str(metadata.get("id", ""))
-    if _NOTE_NUMBER.fullmatch(number):
-        names.append(number)
+def _aliases(properties: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
+    values = [value for key, value in properties if key.lower() in ("aliases", "alias")]
+    names = [name for value in values for name in alias_names(_unlink(value))]
+    numbers = [str(value) for key, value in properties if key == "id"]
+    names += filter(_NOTE_NUMBER.fullmatch, numbers)
     return tuple(dict.fromkeys(names))
+
+
+def _unlink(value: Any) -> Any:
+    """Return the names in wikilinks without their brackets; Logseq writes ``tags:: [[a]], b``."""
+    if isinstance(value, list):
+        return [_unlink(item) for item in value]
+    return value.replace("[[", "").replace("]]", "") if isinstance(value, str) else value

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from lookfar import __version__
+from lookfar.common.conditions import parse_conditions
 from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument
 from lookfar.index.progress import Progress
@@ -27,17 +28,24 @@ _LOCK: Final = threading.Lock()
 _EXCERPT_CHARS: Final = 280
 _PREVIEW_CHARS: Final = 1600
 _RECENT: Final = 12
+_MOST_LISTED: Final = 1_000
+_MOST_TAGS: Final = 200
 _WAIT_SECONDS: Final = 10.0
 """How long a rollback waits for another writer."""
 
 
 class SearchInput(Input):
-    query: Annotated[str, Field(min_length=1, max_length=10_000)]
+    query: Annotated[
+        str, Field(max_length=10_000, description="Without words, the documents that match")
+    ] = ""
     lanes: list[Lane] = []
     prefix: Annotated[str, Field(description="Only paths that start with this")] = ""
     languages: list[str] = []
     tags: list[str] = []
-    after: Annotated[str, Field(description="Modified since, ISO date")] = ""
+    where: Annotated[
+        list[str], Field(description="Conditions: status=active, due<2026-12-01, has:aliases")
+    ] = []
+    after: Annotated[str, Field(description="Since this date, like 2026-01-31 or last week")] = ""
     before: str = ""
     mode: Mode | Literal[""] = ""
     offset: Annotated[int, Field(ge=0, le=10_000)] = 0
@@ -58,9 +66,12 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
         tags=tuple(given.tags),
         lanes=tuple(given.lanes),
         languages=tuple(given.languages),
+        where=tuple(given.where),
         after=moment(given.after, "after"),
         before=moment(given.before, "before"),
     )
+    if not given.query.strip():
+        return _list_documents(session, given, filters, call)
     answer = session.library.search(
         given.query,
         mode=given.mode or None,
@@ -70,7 +81,8 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
         memories=True,
         on_progress=call.on_progress(),
         answering=listings.answering(
-            (given.query, given.mode, filters, given.depth),
+            # Conditions in words, such as due<today, mean another day tomorrow.
+            (given.query, given.mode, filters, given.depth, parse_conditions(filters.where)),
             depth=given.depth,
             offset=given.offset,
             limit=given.limit,
@@ -94,6 +106,35 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
         "total": total,
         "more": total >= given.depth,
         "facets": _facets(ranked.facets if ranked else {}),
+    }
+    return Result(data, "")
+
+
+def _list_documents(session: Session, given: SearchInput, filters: Filters, call: Call) -> Result:
+    """Return the documents that the filters admit, newest first, in place of hits."""
+    if not filters:
+        raise InvalidArgument(
+            "There is nothing to search for.", hint="Send a query, or filters alone to list."
+        )
+    listing = session.library.list_documents(
+        filters,
+        limit=_MOST_LISTED,
+        commits=True,
+        memories=True,
+        newest_first=True,
+        on_progress=call.on_progress(),
+    )
+    shown = listing.documents[given.offset : given.offset + given.limit]
+    data = {
+        "query": "",
+        "hits": [],
+        "documents": [_listed(document) for document in shown],
+        "generations": dict(listing.generations),
+        "incomplete": json_shapes.incomplete(listing.incomplete),
+        "offset": given.offset,
+        "total": listing.total,
+        "more": listing.total > len(listing.documents),
+        "facets": _facets(count(map(_facet_values, listing.documents), given.prefix)),
     }
     return Result(data, "")
 
@@ -144,6 +185,8 @@ def _overview(session: Session, _given: NoInput, _: Call) -> Result:
         "collections": list(session.library.collections),
         "documents": len(documents),
         "facets": _facets(count(map(_facet_values, documents))),
+        "tags": json_shapes.plain(session.library.tags()[:_MOST_TAGS]),
+        "properties": json_shapes.properties(session.library.properties()),
         "recent": [_listed(document) for document in latest[:_RECENT]],
     }
     return Result(data, "")
@@ -163,6 +206,8 @@ def _listed(document: Listed) -> Json:
         "lane": document.lane,
         "language": document.language,
         "modified": _format_time(document.modified_ns),
+        "day": document.day,
+        "tags": list(document.tags),
     }
 
 
