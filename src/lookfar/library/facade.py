@@ -21,7 +21,7 @@ from lookfar.collections.databases import Databases, Documents
 from lookfar.collections.folder import Folder
 from lookfar.collections.rulings import explain_path
 from lookfar.errors import InvalidArgument
-from lookfar.library import edit_documents, reading, searching, upkeep, vocabulary
+from lookfar.library import edit_documents, filter_values, reading, searching, upkeep
 from lookfar.library.asking import Scope
 from lookfar.library.members import Members, name_folders
 from lookfar.library.searching import Question
@@ -519,11 +519,11 @@ class Library:
 
     def properties(self) -> tuple[PropertyValues, ...]:
         """Return the properties that indexed documents have, with their most frequent values."""
-        return vocabulary.list_properties(self._members)
+        return filter_values.list_properties(self._members)
 
     def tags(self) -> tuple[TagCount, ...]:
         """Return the tags of indexed documents; a tag counts the documents below it, too."""
-        return vocabulary.list_tags(self._members)
+        return filter_values.list_tags(self._members)
 
     def listed(self) -> list[Listed]:
         """Return every indexed document of the folders, their memories and their histories,
