@@ -240,8 +240,8 @@ _STATES = {
 
 READ = Tool(
     "read",
-    "Read lines, a section, a definition, a citation or a document as it is on disk now. Takes"
-    " several targets; of a large document gives the outline.",
+    "Read lines, a section, a definition, a citation or a document as it is on disk now; of a"
+    " large document, the outline.",
     ReadInput,
     _read,
     lean=True,

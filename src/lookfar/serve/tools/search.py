@@ -66,7 +66,7 @@ class SearchInput(Input):
     after: Annotated[str, Field(description="Date, last week")] = ""
     before: str = ""
     author: Annotated[str, Field(description="Of commits")] = ""
-    touches: Annotated[str, Field(description="By commits")] = ""
+    touches: Annotated[str, Field(description="Changed path")] = ""
     branch: str = ""
     hypothesis: Annotated[str, Field(description="Guessed answer")] = ""
     context: Annotated[
@@ -366,9 +366,9 @@ def _describe_passage(
 
 SEARCH = Tool(
     "search",
-    "Find docs, code, commits and notes. Gives a short map: documents, places, the lines that"
-    " answer. Ask all you need at once with queries; often no read is needed. For exact text use"
-    " mode literal or regex (as grep); detail paths names files only.",
+    "Find docs, code, commits and notes. Gives a short map: places and the lines that answer;"
+    " often no read is needed. Ask all at once with queries. For exact text use mode literal or"
+    " regex (as grep); detail paths names files only.",
     SearchInput,
     _search,
     lean=True,
