@@ -204,7 +204,7 @@ def _first_links(lines: Sequence[str]) -> list[str]:
 
 EDIT = Tool(
     "edit",
-    "Change Markdown by section, all edits or none; undo takes the last back. text has no"
+    "Change Markdown by section, all edits or none; undo reverts the last. text has no"
     " heading, but for whole.",
     EditInput,
     _edit,

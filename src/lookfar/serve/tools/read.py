@@ -49,7 +49,7 @@ def _few(targets: list[str]) -> list[str]:
 
 class ReadInput(Input):
     target: Annotated[
-        str, Field(description="path, path#Heading, path:10-20, symbol, note, or a cite")
+        str, Field(description="path, path#Heading, path:10-20, symbol, note or cite")
     ] = ""
     targets: Annotated[list[str], AfterValidator(_few), Field(description="Several")] = []
     collection: str = ""

@@ -17,7 +17,7 @@ class RememberInput(Input):
     title: str = ""
     type: MemoryType = "fact"
     tags: list[str] = []
-    about: Annotated[list[str], Field(description="URIs it links to")] = []
+    about: Annotated[list[str], Field(description="URIs")] = []
 
 
 def _remember(session: Session, given: RememberInput, call: Call) -> Result:
@@ -44,7 +44,7 @@ def _remember(session: Session, given: RememberInput, call: Call) -> Result:
 
 REMEMBER = Tool(
     "remember",
-    "Keep a decision, plan or finding for later sessions; search finds it, kind memory.",
+    "Keep a decision, plan or finding for later; search finds it, kind memory.",
     RememberInput,
     _remember,
     read_only=False,

@@ -56,7 +56,7 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
 
 STATUS = Tool(
     "status",
-    "What is indexed, how up to date it is, and what failed.",
+    "What is indexed, how up to date, and what failed.",
     StatusInput,
     _status,
     light=True,
