@@ -73,14 +73,14 @@ def test_conditions_are_a_list_of_limited_length() -> None:
 
 
 names = st.text(
-    st.characters(exclude_characters='"=<>!', exclude_categories=("Cs", "Cc")), min_size=1
+    st.characters(exclude_characters='"=<>!', exclude_categories=["Cs", "Cc"]), min_size=1
 )
 
 
 @given(
     names.filter(lambda name: fold_key(name) and ":" not in name),
     st.sampled_from(("=", "!=", "<", "<=", ">", ">=")),
-    st.text(st.characters(exclude_characters='"', exclude_categories=("Cs",)), max_size=50),
+    st.text(st.characters(exclude_characters='"', exclude_categories=["Cs"]), max_size=50),
 )
 def test_a_quoted_condition_is_read_back(name: str, operator: str, value: str) -> None:
     """Fails if a quote, an operator or a space inside of quotes is read as syntax."""

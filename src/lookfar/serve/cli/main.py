@@ -25,8 +25,8 @@ from lookfar.serve.cli.search_command import search
 from lookfar.serve.cli.serve import mcp, run, serve
 from lookfar.serve.cli.setup import setup
 from lookfar.serve.cli.snapshots import snapshots
-from lookfar.serve.cli.verify import verify
 from lookfar.serve.cli.tags import properties, tags
+from lookfar.serve.cli.verify import verify
 from lookfar.serve.cli.watch import watch
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
