@@ -187,7 +187,7 @@ def test_options_of_own_commands_are_checked_without_dashes_in_the_code(
     repository: Callable[..., Any], tmp_path: Path
 ) -> None:
     text = (
-        "# Guide\n\n```console\n$ port sail --storm-sails\n--deep-keel is output\n"
+        "# Guide\n\n```console\n$ port sail --storm-sails\nport --deep-keel\n"
         "$ docker run --ship-mount\n```\n\nPass `--crew-list` too.\n"
     )
     names = ("storm-sails", "deep-keel", "ship-mount", "crew-list", "still-here")
@@ -202,13 +202,16 @@ def test_code_that_is_now_in_another_package_is_not_a_drift(
 ) -> None:
     text = (
         "# Guide\n\nCall `Crane.lift_all`, then `lower_all()`, then `raise_flag()`.\n\n"
-        "```python\nfrom harbour.crane import Crane\n```\n"
+        "Use `Winch.turn_all`.\n\n"
+        "```python\nfrom harbour.crane import Crane\nfrom harbour.tools import Winch\n```\n"
     )
     crane = "class Crane:\n    def lift_all(self):\n        pass\n\n\ndef lower_all():\n    pass\n"
     ship = PACKAGE["port/ship.py"]
     flag = f"{ship}\n\ndef raise_flag():\n    pass\n"
-    first = {**PACKAGE, "port/crane.py": crane, "port/ship.py": flag, "guide.md": text}
-    second = {"port/crane.py": "", "port/ship.py": ship}
+    gear = "class Winch:\n    def turn_all(self):\n        pass\n"
+    code = {"port/crane.py": crane, "port/gear.py": gear, "port/ship.py": flag}
+    first = {**PACKAGE, **code, "guide.md": text}
+    second = {"port/crane.py": "", "port/gear.py": "", "port/ship.py": ship}
     assert report(repository, tmp_path / "i", first, second) == {"raise_flag"}
 
 
@@ -216,15 +219,15 @@ def test_links_and_keys_that_are_gone_are_reported(
     repository: Callable[..., Any], tmp_path: Path
 ) -> None:
     text = (
-        "# Guide\n\nThe [crane](port/crane.py) is used to lift; set `max_crates` and `harbour`.\n\n"
+        "# Guide\n\nThe [crane](port/crane.py) is used to lift; set `max_crates` and `harbour()`.\n\n"
         "- `min_crates` is deprecated.\n- `all_crates` is not.\n"
     )
-    keys = "KEYS = {'max_crates': 1, 'harbour': 2, 'min_crates': 3, 'all_crates': 4}\n"
+    keys = "KEYS = {'max_crates': 1, 'harbour': 2, 'min_crates': 3, 'all_crates': 4, 'old_crates': 5}\n"
     first = {
         **PACKAGE,
         "port/crane.py": keys,
         "guide.md": text,
-        "AUTHORS.md": "# A\n\n`max_crates`\n",
+        "AUTHORS.md": "# A\n\n`old_crates`\n",
     }
     expected = {"port/crane.py", "max_crates", "all_crates"}
     assert report(repository, tmp_path / "i", first, {"port/crane.py": ""}) == expected
