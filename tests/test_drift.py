@@ -219,10 +219,12 @@ def test_links_and_keys_that_are_gone_are_reported(
     repository: Callable[..., Any], tmp_path: Path
 ) -> None:
     text = (
-        "# Guide\n\nThe [crane](port/crane.py) is used to lift; set `max_crates` and `harbour()`.\n\n"
+        "# Guide\n\nThe [crane](port/crane.py) is used to lift.\n\n"
+        "Set `max_crates` and `harbour()`.\n\n"
         "- `min_crates` is deprecated.\n- `all_crates` is not.\n"
     )
-    keys = "KEYS = {'max_crates': 1, 'harbour': 2, 'min_crates': 3, 'all_crates': 4, 'old_crates': 5}\n"
+    names = ("max_crates", "harbour", "min_crates", "all_crates", "old_crates")
+    keys = f"KEYS = {dict.fromkeys(names, 1)}\n"
     first = {
         **PACKAGE,
         "port/crane.py": keys,
