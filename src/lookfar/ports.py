@@ -181,6 +181,15 @@ class SymbolRow(NamedTuple):
     title: str
 
 
+class MovedDocument(NamedTuple):
+    """A document that is to get another path, with the names that it has beside its path."""
+
+    old: str
+    new: str
+    title: str = ""
+    aliases: tuple[str, ...] = ()
+
+
 class Edge(NamedTuple):
     """A link of a live document, and the live document it points to."""
 
@@ -607,6 +616,15 @@ class Links(Protocol):
         self, links: Iterable[tuple[str, str, str]], absent: str = ""
     ) -> dict[tuple[str, str, str], tuple[str, str]]:
         """Resolve links of another collection (name, kind, target) to URI and title here."""
+        ...
+
+    def resolve_from(
+        self, links: Sequence[tuple[str, str, str]], moved: MovedDocument | None = None
+    ) -> list[str]:
+        """Return the URI that each link (source, kind, target) leads to; empty if nowhere.
+
+        With ``moved``, as if that document were already at its new path.
+        """
         ...
 
     def find_notes(self, name: str) -> list[tuple[str, str]]:

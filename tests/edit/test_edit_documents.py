@@ -214,7 +214,7 @@ def test_headings_keep_their_style(folder: Folder) -> None:
         ({"path": "Guide", "to": "Guide > Use"}, "into itself"),
         ({"path": "Guide > Setup", "to": "Guide > Setup"}, "into itself"),
         ({"path": "Guide > Setup", "to": "Guide > Nowhere"}, "no section"),
-        ({"path": "", "to": "Guide > Use"}, "needs a section"),
+        ({"path": "", "to": "Guide > Use"}, "not a valid name for a document"),
     ],
 )
 def test_impossible_moves_are_rejected(folder: Folder, more: dict[str, str], message: str) -> None:

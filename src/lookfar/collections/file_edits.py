@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,11 +21,34 @@ from lookfar.sources.confine import Root
 if TYPE_CHECKING:
     from lookfar.config import EditSettings
     from lookfar.edit.editor import Editor
-    from lookfar.ports import Store
+    from lookfar.ports import MovedDocument, Store
     from lookfar.sources.folder.policy import Policy
 
 _EDITS: Final = "edits"
 """The folder of edit transactions beside the index; deleting the index does not remove it."""
+
+
+class IndexedLinks:
+    """What the index knows about links, for documents that are renamed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def find_sources(self, uri: str, names: Iterable[str]) -> list[str]:
+        if not self._store.exists:
+            return []
+        with self._store.snapshot() as snapshot:
+            sources = [edge.source for edge in snapshot.links_to(uri)]
+            sources += (edge.source for _, edge in snapshot.links_named(names))
+        return list(dict.fromkeys(sources))
+
+    def resolve(
+        self, links: Sequence[tuple[str, str, str]], moved: MovedDocument | None
+    ) -> list[str]:
+        if not self._store.exists:
+            return [""] * len(links)
+        with self._store.snapshot() as snapshot:
+            return snapshot.resolve_from(links, moved)
 
 
 class FileEdits:
@@ -59,6 +82,7 @@ class FileEdits:
             single_h1=settings.single_h1,
             templates=settings.templates,
             backlinks=self._list_backlinks,
+            links=IndexedLinks(self._store),
             unsure=unsure,
         )
 

@@ -12,8 +12,10 @@ _MAX_COMPARED: Final = 4_000
 _HUNK: Final = re.compile(r"@@ -(\d+)((?:,\d+)?) \+(\d+)((?:,\d+)?) @@\n")
 
 
-def make_diff(uri: str, before: str | None, after: str | None) -> str:
+def make_diff(uri: str, before: str | None, after: str | None, old_uri: str = "") -> str:
     """Return a unified diff; None is a document that does not exist.
+
+    ``old_uri`` is the name that a renamed document had.
 
     Common lines at both ends are cut off first, because difflib is slow on long texts.
     """
@@ -30,7 +32,8 @@ def make_diff(uri: str, before: str | None, after: str | None) -> str:
     removed = old[first : len(old) - same + min(same, _CONTEXT)]
     added = new[first : len(new) - same + min(same, _CONTEXT)]
     name = CONTROL_CHARACTERS.sub("\ufffd", uri)
-    head = (f"--- {f'a/{name}' if before is not None else '/dev/null'}\n"
+    old_name = CONTROL_CHARACTERS.sub("\ufffd", old_uri or uri)
+    head = (f"--- {f'a/{old_name}' if before is not None else '/dev/null'}\n"
             f"+++ {f'b/{name}' if after is not None else '/dev/null'}\n")  # fmt: skip
     if max(len(removed), len(added)) > _MAX_COMPARED:
         hunk = f"@@ -{first + 1},{len(removed)} +{first + 1},{len(added)} @@\n"

@@ -23,6 +23,7 @@ from lookfar.edit.document_files import MAX_BYTES
 from lookfar.edit.headings import check_title
 from lookfar.edit.place import Place, find
 from lookfar.edit.relink import Backlinks, find_broken_links
+from lookfar.edit.rename_document import LinkIndex, NoLinks, find_new_uri, plan_rename
 from lookfar.edit.templates import Templates
 from lookfar.edit.transaction import Transactions, Write
 from lookfar.edit.work import Work, Workspace, hash_text
@@ -66,6 +67,7 @@ class Editor:
         single_h1: bool = False,
         templates: str = "",
         backlinks: Backlinks = lambda _: (),
+        links: LinkIndex | None = None,
         unsure: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -79,6 +81,7 @@ class Editor:
         self._single_h1 = single_h1
         self._templates = Templates(root, templates)
         self._backlinks = backlinks
+        self._links = links or NoLinks()
         self._unsure = unsure
         self._clock = clock
         self.transactions = Transactions(root, folder, clock=clock)
@@ -92,10 +95,17 @@ class Editor:
                 f"There are {len(edits)} edits.", hint=f"Send 1 to {_MAX_EDITS} at a time."
             )
         resolved = [(edit, self._resolve(edit)) for edit in edits]
+        renames = any(_renames_document(edit, target) for edit, target in resolved)
+        if renames and len(edits) > 1:
+            raise InvalidArgument(
+                "Renaming or moving a document cannot be combined with other edits.",
+                hint="Send it alone.",
+            )
+        plan = self._plan_rename if renames else self._plan
         if dry_run:
-            return self._plan(resolved, rewrite_links)[0]
+            return plan(resolved, rewrite_links)[0]
         with self.transactions.alone():
-            result, writes = self._plan(resolved, rewrite_links)
+            result, writes = plan(resolved, rewrite_links)
             number = self.transactions.commit(writes) if writes else 0
         return replace(result, transaction=number, dry_run=False)
 
@@ -158,6 +168,50 @@ class Editor:
         )
         changed = [work for work in works.values() if work.old != work.raw]
         return result, [Write(work.uri, work.old, work.raw) for work in changed]
+
+    def _plan_rename(
+        self, edits: Sequence[tuple[Edit, Target]], _: bool
+    ) -> tuple[EditResult, list[Write]]:
+        """Plan to give a document another path; links to it always follow."""
+        ((edit, target),) = edits
+        space = self._workspace()
+        work = space.open(target.uri)
+        _check_expected(work, find(work.now, Target(target.uri)), edit.expected)
+        new = _find_new_uri(edit, target.uri)
+        if new == target.uri:
+            result = EditResult(0, True, (self._describe(work),))
+            return result, []
+        space.check_editable(new)
+        _check_new_name(new)
+        if self._read_existing(space, new) is not None:
+            raise Conflict(
+                f"{new!r} already exists.",
+                hint="Nothing was changed. Choose another name.",
+                details={"uri": new},
+            )
+        space.documents.check_creatable(new)
+        mode = space.documents.mode_of(target.uri)
+        rename = plan_rename(space, work, new, self._links, keep_alias=edit.keep_alias)
+        others = [other for other in space.works.values() if other is not work]
+        warnings = list(rename.warnings)
+        if self._unsure:
+            warnings.append(f"Links from other documents may be missing here: {self._unsure}.")
+        result = EditResult(
+            transaction=0,
+            dry_run=True,
+            documents=(
+                self._describe(work, moved_from=target.uri),
+                *(self._describe(other) for other in others),
+            ),
+            links=tuple(rename.links),
+            warnings=tuple(warnings),
+        )
+        changed = [other for other in others if other.old != other.raw]
+        return result, [
+            Write(new, None, work.raw, mode),
+            *(Write(other.uri, other.old, other.raw) for other in changed),
+            Write(target.uri, work.old, None),
+        ]
 
     def _apply(self, space: Workspace, work: Work, edit: Edit, target: Target) -> None:
         document = work.now
@@ -280,7 +334,8 @@ class Editor:
             )
         space = self._workspace()
         for document in step.documents:
-            space.check_editable(document.uri)
+            # A rename also changes canvases, which are not edited otherwise.
+            space.check_admitted(document.uri)
         writes = self.transactions.plan_undo(step)
         documents = tuple(self._describe_undo(space, write) for write in writes)
         return EditResult(transaction=0, dry_run=True, documents=documents), writes
@@ -303,9 +358,10 @@ class Editor:
 
     # -- results ---------------------------------------------------------------------
 
-    def _describe(self, work: Work) -> EditedDocument:
+    def _describe(self, work: Work, moved_from: str = "") -> EditedDocument:
         before, after = work.first.text, work.now.text
         action: EditAction = "changed" if work.old != work.raw else "unchanged"
+        action = "moved" if moved_from else action
         path: tuple[str, ...] = ()
         span: Span | None = None
         if work.place is not None:
@@ -317,10 +373,11 @@ class Editor:
             action="created" if work.old is None else action,
             before="" if work.old is None else hash_text(before),
             after=hash_text(after),
-            diff=make_diff(work.uri, None if work.old is None else before, after),
+            diff=make_diff(work.uri, None if work.old is None else before, after, moved_from),
             heading_path=path,
             span=span,
             section_sha256=hash_text(after[span.start : span.end]) if span else "",
+            moved_from=moved_from,
         )
 
     def _new_violations(self, work: Work) -> list[Violation]:
@@ -372,6 +429,20 @@ def _check_expected(work: Work, place: Place, expected: str) -> None:
                 "actual": hashes[1],
             },
         )
+
+
+def _renames_document(edit: Edit, target: Target) -> bool:
+    """Whether an edit renames or moves a whole document, and not a section of it."""
+    part = target.heading or target.lines or target.chars or edit.path
+    return edit.op in ("rename", "move") and not part
+
+
+def _find_new_uri(edit: Edit, uri: str) -> str:
+    if edit.op == "rename":
+        return find_new_uri(uri, edit.heading, folder=False)
+    return find_new_uri(
+        uri, edit.to if isinstance(edit.to, str) else "/".join(edit.to), folder=True
+    )
 
 
 def _violation_key(violation: Violation) -> tuple[str, str]:

@@ -17,7 +17,6 @@ from lookfar.edit.work import Work, Workspace
 from lookfar.errors import LookfarError
 from lookfar.model import Link, LinkChange
 from lookfar.store.catalogue.link_names import fold
-from lookfar.text.parse.markdown import parse
 
 Backlinks = Callable[[str], Iterable[tuple[str, str, str]]]
 """Returns who links to a document: URI of the source, kind of link, and target as written."""
@@ -112,11 +111,8 @@ def _apply(space: Workspace, holder: Work, changes: Sequence[Change]) -> None:
     """Make link changes in a document, and add it to the transaction."""
     if not changes:
         return
-    shape = space.shape(holder.uri, holder.raw)
-    raw = shape.apply(changes)
-    shape.check_no_mask(holder.uri, raw)
-    before, holder.raw = holder.now, raw
-    holder.now = parse(holder.uri, space.shape(holder.uri, raw).text)
+    before = holder.now
+    space.apply(holder, changes)
     space.works[holder.uri] = holder
     if holder.place is not None:
         path, (start, end) = holder.place

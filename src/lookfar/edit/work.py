@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 from lookfar.edit.document_files import DocumentFiles
-from lookfar.edit.shape import Shape
+from lookfar.edit.shape import Change, Shape
 from lookfar.errors import InvalidArgument, LookfarError, PermissionDenied
 from lookfar.model import Document
 from lookfar.sources.confine import components
@@ -72,6 +73,18 @@ class Workspace:
             return None
         return Work(uri, None, b"", document, document, {}, edited=False)
 
+    def load_text(self, uri: str) -> bytes:
+        """Return the bytes of a text that may be written, of any format; a canvas, for example."""
+        self.check_admitted(uri)
+        return self.documents.read_writable(uri)
+
+    def apply(self, work: Work, changes: Sequence[Change]) -> None:
+        """Make changes of links in a document; the caller adds it to the transaction."""
+        shape = self.shape(work.uri, work.raw)
+        raw = shape.apply(changes)
+        shape.check_no_mask(work.uri, raw)
+        work.raw, work.now = raw, parse(work.uri, self.shape(work.uri, raw).text)
+
     def shape(self, uri: str, raw: bytes) -> Shape:
         return Shape(uri, raw, self.policy.secrets)
 
@@ -97,6 +110,11 @@ class Workspace:
                 hint="Only files that end in .md can be edited by section.",
                 details={"uri": uri, "reason": "format"},
             )
+        self.check_admitted(uri)
+
+    def check_admitted(self, uri: str) -> None:
+        """Raise if the rules exclude a document from the index."""
+        components(uri)
         verdict = judge_file(self.documents.root, self.policy, uri)
         if verdict is not None:
             raise PermissionDenied(

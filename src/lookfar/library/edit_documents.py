@@ -54,6 +54,8 @@ def edit(
     folder = members.folder(name)
     folder.refuse_sealed()
     folder.settle()
+    if any(_renames_document(change) for change in changes):
+        folder.first_index(None)  # Only an index knows the links to a document.
     unsure = ""
     if any(change.op in _CHANGES_LINKS for change in changes):
         unsure = "this folder was never indexed"
@@ -115,6 +117,14 @@ def _find_folder(members: Members, target: str, collection: str, *, new: bool = 
     return resolve(members, target, "")[0]
 
 
+def _renames_document(change: Edit) -> bool:
+    """Return whether an edit renames or moves a whole document, as far as its target shows."""
+    if change.op not in ("rename", "move") or change.path:
+        return False
+    wanted = parse_target(change.target, exists=False)
+    return not (wanted.heading or wanted.lines or change.target.startswith(SCHEME))
+
+
 def _refuse_missing_text(change: Edit) -> None:
     """Refuse None in place of a text before anything is read."""
     for name in ("target", "text", "heading", "template", "expected"):
@@ -136,7 +146,8 @@ def _suggest_documents(folder: Files, error: NotFound) -> NotFound:
 
 def _index_edited(folder: Files, result: EditResult) -> EditResult:
     """Index what was written; a failure becomes a warning, because the edit is done."""
-    uris = [document.uri for document in result.documents if document.action != "unchanged"]
+    changed = [document for document in result.documents if document.action != "unchanged"]
+    uris = [uri for document in changed for uri in (document.uri, document.moved_from) if uri]
     if result.dry_run or not uris or not folder.indexed:
         return result
     try:
@@ -151,7 +162,7 @@ def _index_edited(folder: Files, result: EditResult) -> EditResult:
     except (IndexBusy, IndexCorrupt, IOFailed) as error:
         warning = f"Not indexed yet; the next pass will: {error}"
         return replace(result, warnings=(*result.warnings, warning))
-    written = [d.uri for d in result.documents if d.action in ("created", "changed")]
+    written = [d.uri for d in result.documents if d.action in ("created", "changed", "moved")]
     with folder.store.snapshot() as snapshot:
         # A file that the policy skips was written but is not indexed.
         indexed = all(snapshot.document(uri) is not None for uri in written)

@@ -10,7 +10,7 @@ from lookfar.model.documents import Span
 
 EditOp = Literal["create", "replace", "append", "insert", "move", "rename", "delete", "fix"]
 Position = Literal["last", "first", "before", "after"]
-EditAction = Literal["created", "changed", "removed", "unchanged"]
+EditAction = Literal["created", "changed", "moved", "removed", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,15 @@ class Edit:
     The text before the first heading has the path ``("",)``."""
     text: str = ""
     heading: str = ""
-    """Heading of the new section or document; for ``rename``, the new title."""
+    """Heading of the new section or document; for ``rename``, the new title. To rename a document,
+    its new file name, or its new path from the root of the folder."""
     level: int = 0
     """Level of the new heading; 0 means one below its parent."""
     to: str | Sequence[str] = ()
-    """For ``move``: heading path of the new parent; empty for the top level."""
+    """For ``move``: heading path of the new parent; empty for the top level. To move a document,
+    the folder."""
+    keep_alias: bool = False
+    """When a document is renamed, add its old name to its aliases."""
     position: Position = "last"
     """For ``insert`` and ``move``: among the parent's sections, or next to the named section."""
     whole: bool = False
@@ -73,7 +77,7 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class LinkChange:
-    """A link to a heading that an edit renames, moves or removes."""
+    """A link to a heading or document that an edit renames, moves or removes."""
 
     uri: str
     """URI of the document with the link."""
@@ -82,9 +86,10 @@ class LinkChange:
     """The link as written."""
     anchor: str
     heading_path: tuple[str, ...]
-    """The heading that it pointed to."""
+    """The heading that it pointed to; for a link to a renamed document, the old target."""
     becomes: str
-    """The new anchor of that heading; empty if it was removed."""
+    """The new anchor of that heading; empty if it was removed. Of a link to a renamed document,
+    the whole new link."""
     rewritten: bool
 
 
@@ -105,6 +110,8 @@ class EditedDocument:
     """Where the edited part is now; None if it was removed."""
     section_sha256: str = ""
     """Hash of that part, as returned by ``read``."""
+    moved_from: str = ""
+    """The URI that a renamed document had."""
 
 
 @dataclass(frozen=True, slots=True)

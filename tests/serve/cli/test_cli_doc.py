@@ -269,7 +269,7 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["move", "guide.md#Install"], 2, "Missing argument 'TO'"),
     (["move", "guide.md#Install", "Nowhere"], 3, "Nearest"),
     (["move", "guide.md#Install", "Guide > Install > Linux"], 2, "into itself"),
-    (["rename", "guide.md", "X"], 2, "needs a section"),
+    (["rename", "guide.md", "a|b", "--yes"], 2, "not a valid name"),
     (["delete", "guide.md"], 2, "needs a section"),
     (["delete", "guide.md#Install", "--text", "x"], 2, "no option --text"),
     (["create", "x.md"], 2, "--title"),
@@ -346,3 +346,21 @@ def test_a_diff_has_colours_on_a_terminal_only(
     output = process(*given, "--set", "embed.provider=hash",
                     env={"FORCE_COLOR": "1", "TERM": "xterm"})  # fmt: skip
     assert "\x1b[32m+\\x1b[2JMore." in output.stdout
+
+
+def test_renaming_a_document_shows_its_links_and_needs_a_yes(
+    run: Run, docs: Path, at: tuple[str, str]
+) -> None:
+    before = contents(docs)
+    run("index", docs, "--quiet")
+    shown = run("doc", "rename", "guide", "manual", *at)
+    assert shown.exit_code == 2
+    assert "manual.md  would be moved from guide.md" in shown.stdout
+    assert "other.md:3: [how](guide.md#install) → [how](manual.md#install)" in shown.stdout
+    assert "--yes" in shown.stderr
+    assert contents(docs) == before
+    run("doc", "rename", "guide", "manual", *at, "--yes")
+    assert (docs / "other.md").read_text() == "# Other\n\n[how](manual.md#install)\n"
+    assert (docs / "manual.md").read_text() == GUIDE
+    run("undo", "manual.md", *at)
+    assert contents(docs) == before

@@ -12,6 +12,7 @@ from lookfar.errors import InvalidArgument, NotFound, from_os_error
 from lookfar.serve.cli.exits import CHECK_FAILED, GuardedGroup, write_result
 from lookfar.serve.cli.options import (
     clean_text,
+    confirm,
     examples,
     folder_argument,
     library_options,
@@ -19,6 +20,7 @@ from lookfar.serve.cli.options import (
     path_option,
     quote,
     split_folder,
+    yes_option,
 )
 from lookfar.serve.show.printable import safe_name
 
@@ -181,7 +183,10 @@ def append(target: str, **options: Any) -> None:
     _edit("append", target, options)
 
 
-@examples("lookfar doc move guide.md#Install Guide --position first")
+@examples(
+    "lookfar doc move guide.md#Install Guide --position first",
+    'lookfar doc move "Alpha Plan" archive/2026 --dry-run',
+)
 @doc.command()
 @click.argument("target")
 @click.argument("to")
@@ -189,23 +194,36 @@ def append(target: str, **options: Any) -> None:
     "--position", type=click.Choice(_POSITIONS), default="last",
     help="Last or first in TO, or before or after it.",
 )  # fmt: skip
+@yes_option
 @_edit_options
 def move(target: str, to: str, position: str, **options: Any) -> None:
-    """Move a section with its subsections within its document.
+    """Move a section within its document, or a document to a folder.
 
-    TO is the full heading path of the new parent ("Guide > Install"); "" is the top level.
+    TO is the full heading path of the new parent ("Guide > Install"); "" is the top level. If
+    TARGET is a whole document, TO is a folder, and links follow. What would change is shown
+    first.
     """
-    _edit("move", target, options, to=clean_text(to), position=position)
+    _edit_after_preview("move", target, options, to=clean_text(to), position=position)
 
 
-@examples('lookfar doc rename guide.md#Install "Set up" --rewrite-links')
+@examples(
+    'lookfar doc rename guide.md#Install "Set up" --rewrite-links',
+    'lookfar doc rename "Alpha Plan" "Beta Plan" --keep-alias --path notes',
+)
 @doc.command()
 @click.argument("target")
-@click.argument("heading")
+@click.argument("name")
+@click.option("--keep-alias", is_flag=True, help="Add the old name of a document to its aliases.")
+@yes_option
 @_edit_options
-def rename(target: str, heading: str, **options: Any) -> None:
-    """Change the title of a section to HEADING."""
-    _edit("rename", target, options, heading=clean_text(heading))
+def rename(target: str, name: str, keep_alias: bool, **options: Any) -> None:
+    """Rename a section, or a document with the links to it.
+
+    NAME is the new title of the section. If TARGET is a whole document, NAME is its new file
+    name, or its new path from the folder; links and embeds in all notes and canvases follow.
+    What would change is shown first.
+    """
+    _edit_after_preview("rename", target, options, heading=clean_text(name), keep_alias=keep_alias)
 
 
 @examples("lookfar doc delete guide.md#Install --dry-run")
@@ -241,6 +259,25 @@ def undo(
             write_result(as_json, "edited", library.undo(clean_text(target), dry_run=dry_run))
         else:
             write_result(as_json, "undoable", library.undoable())
+
+
+def _edit_after_preview(op: Any, target: str, options: dict[str, Any], **given: Any) -> None:
+    """Show what would change, and ask on a terminal; a whole document needs a confirmation."""
+    from lookfar.model import Edit
+
+    yes, as_json = options.pop("yes"), options["as_json"]
+    asks = not yes and not options["dry_run"]
+    if asks:
+        edit = Edit(op, clean_text(target), expected=options["expect"], **given)
+        with open_library(options["path"], options) as library:
+            preview = library.edit(edit, dry_run=True, rewrite_links=options["rewrite_links"])
+        renames = any(document.moved_from for document in preview.documents)
+        if renames or (sys.stdin.isatty() and not as_json):
+            if not as_json:
+                write_result(False, "edited", preview)
+            if not confirm("Make these changes?", yes=False, as_json=as_json):
+                return
+    _edit(op, target, options, **given)
 
 
 def _edit(op: Any, target: str, options: dict[str, Any], **given: Any) -> None:

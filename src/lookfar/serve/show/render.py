@@ -562,11 +562,15 @@ def pruned(result: model.Pruned) -> str:
 
 
 def edited(result: model.EditResult) -> str:
-    """Format what an edit changed; for a dry run with the diffs."""
+    """Format what an edit changed; for a dry run with the diffs.
+
+    If a document is renamed, the links that follow are listed instead of the diffs around them.
+    """
     lines: list[Text] = []
+    renamed = any(document.moved_from for document in result.documents)
     for document in result.documents:
         lines.append(_edited(document, result.dry_run))
-        if result.dry_run:
+        if result.dry_run and (document.moved_from or not renamed):
             lines += _colour_diff(document.diff)
     lines += [_link_change(link, result.dry_run) for link in result.links]
     lines += [_violation(item.uri, item) for item in result.violations]
@@ -579,11 +583,12 @@ def edited(result: model.EditResult) -> str:
 def _edited(document: model.EditedDocument, dry_run: bool) -> Text:
     place = f":{document.span.start_line}-{document.span.end_line}" if document.span else ""
     would = "would be " if dry_run and document.action != "unchanged" else ""
+    origin = f" from {document.moved_from}" if document.moved_from else ""
     digits = document.section_sha256 or document.after
     return styled(
         (f"{document.uri}{place}", "bold cyan"),
         (f"  {' > '.join(document.heading_path)}" if document.heading_path else "", "green"),
-        (f"  {would}{document.action}", ""),
+        (f"  {would}{document.action}{origin}", ""),
         (f"  {digits[:16]}" if digits else "", "dim"),
     )
 
@@ -599,6 +604,13 @@ def _colour_diff(diff: str) -> Iterator[Text]:
 
 
 def _link_change(link: model.LinkChange, dry_run: bool) -> Text:
+    if link.becomes.startswith(("[", "!")):
+        note = "" if link.rewritten else "  not rewritten"
+        return styled(
+            (f"{link.uri}:{link.line}: ", "cyan"),
+            (f"{link.written} → {link.becomes}", ""),
+            (note, "bold yellow"),
+        )
     target = link.anchor or " > ".join(link.heading_path)
     where = f"link in {link.uri}:{link.line} to {target}"
     if not link.becomes:

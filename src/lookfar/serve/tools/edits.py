@@ -164,7 +164,7 @@ def _line(document: EditedDocument, truncated: bool) -> str:
     parts = [
         document.uri if span is None else f"{document.uri}:{span.start_line}-{span.end_line}",
         *([" > ".join(document.heading_path)] if document.heading_path else []),
-        document.action,
+        f"moved from {document.moved_from}" if document.moved_from else document.action,
         *([f"sha256 {digits[:_DIGITS]}"] if digits else []),
         *(["diff cut"] if truncated else []),
     ]
@@ -188,6 +188,9 @@ def _describe(done: EditResult) -> Iterator[str]:
 
 
 def _describe_link(link: LinkChange, dry_run: bool) -> str:
+    if link.becomes.startswith(("[", "!")):
+        done = ("would become" if dry_run else "became") if link.rewritten else "should be"
+        return f"{link.uri}:{link.line}: {link.written} {done} {link.becomes}"
     target = link.anchor or " > ".join(link.heading_path)
     where = f"Link in {link.uri}:{link.line} to {target!r}"
     if not link.becomes:

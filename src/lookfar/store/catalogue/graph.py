@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any
 
 from lookfar.errors import NotIndexed
-from lookfar.ports import Edge, Lead, Member, Version
+from lookfar.ports import Edge, Lead, Member, MovedDocument, Version
 from lookfar.store.catalogue import link_names
 from lookfar.store.catalogue.communities import louvain
 from lookfar.store.catalogue.migrations import FORMAT_WITH_COMMUNITIES, FORMAT_WITH_NAMES, check
@@ -193,6 +193,34 @@ def resolve_links(
         if best is not None:
             resolved[link] = (best.uri, best.title)
     return resolved
+
+
+def resolve_from(
+    connection: Connection,
+    generation: int,
+    links: Sequence[tuple[str, str, str]],
+    moved: MovedDocument | None = None,
+) -> list[str]:
+    """Return the URI that each link (source, kind, target) leads to; empty if it leads nowhere.
+
+    With ``moved``, as if that document were already at its new path.
+    """
+    names = [link_names.link_name(source, kind, target) for source, kind, target in links]
+    targets = _find_targets(connection, generation, set(names) - {""})
+    if moved is not None:
+        for name in set(names) - {""}:
+            others = [other for other in targets.get(name, []) if other.uri != moved.old]
+            own = link_names.name_target(name, moved.new, moved.title, moved.aliases)
+            targets[name] = [*others, *([own] if own is not None else [])]
+    candidates = {name: link_names.Candidates(some) for name, some in targets.items()}
+    origins = _make_locator(connection, generation)
+    uris: list[str] = []
+    for name, (source, kind, target) in zip(names, links, strict=True):
+        best = (
+            candidates[name].resolve(origins(source), kind, target) if name in candidates else None
+        )
+        uris.append(best.uri if best is not None else "")
+    return uris
 
 
 def find_notes(connection: Connection, generation: int, name: str) -> list[tuple[str, str]]:

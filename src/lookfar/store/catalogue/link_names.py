@@ -114,6 +114,11 @@ def link_name(source: str, kind: str, target: str) -> str:
     return name[:_LONGEST]
 
 
+def is_external(target: str) -> bool:
+    """Whether a target is the address of something outside, such as a web page."""
+    return _EXTERNAL.match(target) is not None
+
+
 def is_reported(kind: str, target: str) -> bool:
     """Whether a link that leads nowhere is worth reporting.
 
@@ -182,6 +187,19 @@ def locate(uri: str, projects: Iterable[str] = ()) -> Origin:
     """Return where a document is; ``projects`` are the folders with a ``conf.py``."""
     around = [at for at in projects if not at or uri.startswith(f"{at}/")]
     return Origin(parent_folder(uri), _qualify(uri, ""), max(around, key=len, default=None))
+
+
+def leads_by_path(source: str, kind: str, target: str, uri: str) -> bool:
+    """Whether a link can lead to a document by its path, and not only by an alias or its title."""
+    name = link_name(source, kind, target)
+    only = name_target(name, uri, "", ())
+    return only is not None and Candidates([only]).resolve(locate(source), kind, target) is not None
+
+
+def name_target(name: str, uri: str, title: str, aliases: Iterable[str]) -> Target | None:
+    """Return a document as a target for links to a name; None if it does not have the name."""
+    ways = tuple((way, whole) for own, way, whole in list_names(uri, title, aliases) if own == name)
+    return Target(0, uri, title, Path.parse(uri), ways) if name and ways else None
 
 
 class Candidates:

@@ -20,6 +20,7 @@ from lookfar.ports import (
     Lead,
     LeftOut,
     Member,
+    MovedDocument,
     Need,
     Place,
     PropertyRecord,
@@ -336,6 +337,12 @@ class StoredSnapshot(KeywordQueries, ABC):
     ) -> dict[tuple[str, str, str], tuple[str, str]]:
         graph.require_link_names(self._connection)
         return graph.resolve_links(self._connection, self.generation, links, absent)
+
+    def resolve_from(
+        self, links: Sequence[tuple[str, str, str]], moved: MovedDocument | None = None
+    ) -> list[str]:
+        graph.require_link_names(self._connection)
+        return graph.resolve_from(self._connection, self.generation, links, moved)
 
     def find_notes(self, name: str) -> list[tuple[str, str]]:
         # An older index still answers by path.

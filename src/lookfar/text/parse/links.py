@@ -24,7 +24,7 @@ _NAMES_SOMETHING = re.compile(r"[^\d/_-]")
 _BEFORE_TAG = frozenset(" \n\t(\f\v\xa0\u3000")
 
 
-VERSION = 3
+VERSION = 4
 """Raise this whenever the same text would give other links or labels."""
 
 

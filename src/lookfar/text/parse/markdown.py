@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyromark
@@ -48,6 +48,7 @@ _PARSER = pyromark.Markdown(
 _HEADING_ID = re.compile(r" ?\{#[^{}]*\}$")
 # Code ends with a backtick, so an id in code is not at the end of the line.
 _LINE_WITH_ID = re.compile(r"\{#[^{}`\n]*\}[ \t#]*$", re.MULTILINE)
+_PROPERTY_LINK = re.compile(r"\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]*))?\]\]")
 _NOTE_NUMBER = re.compile(r"\d{8}[Tt]?\d{4,9}")
 """The id of a note in a Zettelkasten, by which other notes link to it."""
 _DEEPEST_LINK_TEXT = 4
@@ -84,6 +85,8 @@ def parse(uri: str, text: str) -> Document:
     labels: tuple[str, ...] = ()
     if is_myst(source):
         links, labels = find_myst_links(text, blocks, sections, links)
+    if front and "[[" in front.raw:
+        links = (*_find_property_links(text, body), *links)
     references, block_labels = find_block_references(text, body, blocks)
     if references:
         links = sort_links((*links, *references))
@@ -284,6 +287,14 @@ class _Placement:
         if text[end - 1] != "\n":
             end = text.find("\n", end) + 1 or len(text)
         return start, end
+
+
+def _find_property_links(text: str, body: int) -> Iterator[Link]:
+    """Yield the links of front matter, as in ``up: "[[Note]]"``."""
+    for match in _PROPERTY_LINK.finditer(text, 0, body):
+        target, anchor = split_wikilink(match[1])
+        if target or anchor:
+            yield Link("wikilink", target, anchor, match[2] or "", match.start(), match.end())
 
 
 def _title(metadata: Mapping[str, Any]) -> str:
