@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,10 +31,10 @@ def test_equal_texts_are_folded_into_the_best() -> None:
 def test_merged_passages_are_equal_if_all_chunks_are() -> None:
     """Fails if only the best chunk is compared."""
     one, two = b"1" * 32, b"2" * 32
-    both = replace(passage("a.md", 0.9, end=20), texts=((0, one), (10, two)), chunks=2)
-    same = replace(passage("b.md", 0.8, end=20), texts=((0, one), (10, two)), chunks=2)
-    less = replace(passage("c.md", 0.7, end=10), texts=((0, one),))
-    apart = replace(passage("d.md", 0.6, end=30), texts=((0, one), (20, two)), chunks=2)
+    both = passage("a.md", 0.9, end=20)._replace(texts=((0, one), (10, two)), chunks=2)
+    same = passage("b.md", 0.8, end=20)._replace(texts=((0, one), (10, two)), chunks=2)
+    less = passage("c.md", 0.7, end=10)._replace(texts=((0, one),))
+    apart = passage("d.md", 0.6, end=30)._replace(texts=((0, one), (20, two)), chunks=2)
     assert list_duplicates(fold_equal([both, same, less, apart])) == [
         ("a.md", [("b.md", "text")]),
         ("c.md", []),

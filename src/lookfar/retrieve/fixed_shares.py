@@ -57,7 +57,9 @@ class ShareSearch:
         candidates = ranking.candidates
         beside = score_word_pairs(ranking, sources, candidates)
         # Words in the same order as in the question count up to twice.
-        words = [candidate.keyword * (1 + beside.get(candidate, 0.0)) for candidate in candidates]
+        words = [
+            candidate.keyword * (1 + beside.get(candidate.chunk, 0.0)) for candidate in candidates
+        ]
         most = max(words, default=0.0) or 1.0
         shares = [
             Shares(min(max(candidate.vector, 0.0), 1.0), score / most)

@@ -130,6 +130,11 @@ class Candidate(NamedTuple):
         """Collection and document number; document numbers are unique per collection only."""
         return self.source, self.place.document
 
+    @property
+    def chunk(self) -> tuple[int, int]:
+        """Collection and chunk number, to look a candidate up; hashing all of it takes longer."""
+        return self.source, self.place.key
+
 
 class NamedPlace(NamedTuple):
     """A chunk that a name in the question refers to."""
@@ -201,16 +206,19 @@ class Ranking:
     def order(self) -> list[int]:
         """Return the positions of the candidates, best first; ties go by URI, start, collection."""
 
-        return sorted(range(len(self.candidates)), key=self._rank_key)
+        keys = sorted(map(self._rank_key, range(len(self.candidates))))
+        return [key[-1] for key in keys]
 
     def best(self) -> Candidate:
         """Return the first candidate of :meth:`order`, without sorting the others."""
-        return self.candidates[min(range(len(self.candidates)), key=self._rank_key)]
+        best = max(self.scores)
+        ties = (at for at, score in enumerate(self.scores) if score == best)
+        return self.candidates[min(map(self._rank_key, ties))[-1]]
 
-    def _rank_key(self, at: int) -> tuple[float, str, int, int]:
+    def _rank_key(self, at: int) -> tuple[float, str, int, int, int]:
         candidate = self.candidates[at]
         place = candidate.place
-        return (-self.scores[at], place.uri, place.start, candidate.source)
+        return (-self.scores[at], place.uri, place.start, candidate.source, at)
 
     def own_score(self, at: int) -> float:
         """Return the part of a score that the chunk earned itself, without that of its document."""
@@ -235,8 +243,8 @@ DEPTH = 50
 that asking for one hit, for ten or for the next ten gives the same scores."""
 
 
-def within_reach(ranking: Ranking, lift: float) -> list[Candidate]:
-    """Return the candidates that a boost of at most ``lift`` could bring to the front.
+def within_reach(ranking: Ranking, lift: float) -> list[int]:
+    """Return the positions of the candidates that a boost of ``lift`` could bring to the front.
 
     Each kind is measured by itself, since a later stage may lower all commits. All code is within
     reach, since later stages demote tests and repeated files.
@@ -248,8 +256,13 @@ def within_reach(ranking: Ranking, lift: float) -> list[Candidate]:
         kind: -math.inf if kind == "code" else sorted(scores, reverse=True)[:DEPTH][-1] - lift
         for kind, scores in scores_by_kind.items()
     }
-    scored = zip(ranking.candidates, ranking.scores, strict=True)
-    return [candidate for candidate, score in scored if score >= least[candidate.place.lane]]
+    return [
+        at
+        for at, (candidate, score) in enumerate(
+            zip(ranking.candidates, ranking.scores, strict=True)
+        )
+        if score >= least[candidate.place.lane]
+    ]
 
 
 Stage = Callable[[Ranking], Ranking]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from lookfar.model import Contribution, Likeness
 from lookfar.ports import Place
@@ -23,8 +23,7 @@ _TEN = 10
 _MOST_COMMITS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """One or more neighbouring chunks of one document, scored as their best."""
 
     best: int
@@ -55,7 +54,7 @@ class Passage:
     def with_score(self, stage: str, score: float, note: str) -> Passage:
         """Return the passage with another score, and a note why."""
         step = Contribution(stage, round(score - self.score, 6), note)
-        return replace(self, score=score, steps=(*self.steps, step))
+        return self._replace(score=score, steps=(*self.steps, step))
 
 
 def make_passages(
@@ -129,7 +128,7 @@ def _merge_neighbours(
 ) -> list[Passage]:
     """Join chunks of one document that nearly touch and answer equally well; best first."""
     if len(group) == 1:  # The usual case.
-        return [join_chunks(ranking, group)]
+        return [_take_chunk(ranking, group[0])]
     runs: list[list[int]] = []
     best, end = -1, 0
     for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
@@ -141,7 +140,12 @@ def _merge_neighbours(
         else:
             runs.append([at])
             best, end = at, place.end
-    joined = [join_chunks(ranking, _trim_to_best(ranking, run, max_chars)) for run in runs]
+    joined = [
+        join_chunks(ranking, _trim_to_best(ranking, run, max_chars))
+        if len(run) > 1
+        else _take_chunk(ranking, run[0])
+        for run in runs
+    ]
     return sorted(joined, key=lambda passage: (-passage.score, passage.start))
 
 
@@ -163,6 +167,23 @@ def _trim_to_best(ranking: Ranking, run: Sequence[int], max_chars: int) -> Seque
                 break
         else:
             return run[first : last + 1]
+
+
+def _take_chunk(ranking: Ranking, at: int) -> Passage:
+    """Return one chunk as a passage."""
+    candidate = ranking.candidates[at]
+    place = candidate.place
+    return Passage(
+        best=at,
+        score=ranking.scores[at],
+        place=place,
+        source=candidate.source,
+        start=place.start,
+        end=place.end,
+        start_line=place.start_line,
+        end_line=place.end_line,
+        texts=((0, place.sha),),
+    )
 
 
 def join_chunks(ranking: Ranking, run: Sequence[int]) -> Passage:

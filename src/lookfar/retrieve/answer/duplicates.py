@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -131,7 +130,7 @@ def _fold(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) ->
             (duplicate, max(by, known, key=_BY_LOOSENESS))
             for duplicate, known in passages[at].folded
         ]
-        others[better] += [(replace(passages[at], folded=(), steps=()), by), *carried]
+        others[better] += [(passages[at]._replace(folded=(), steps=()), by), *carried]
     return [
         _attach(passage, others[at], by) if at in others else passage
         for at, passage in enumerate(passages)
@@ -141,8 +140,7 @@ def _fold(passages: Sequence[Passage], into: Mapping[int, int], by: Likeness) ->
 
 def _attach(passage: Passage, others: Sequence[tuple[Passage, Likeness]], by: Likeness) -> Passage:
     note = f"{how_many(len(others), 'duplicate')} with {_BY[by]}"
-    return replace(
-        passage,
+    return passage._replace(
         folded=(*passage.folded, *others),
         steps=(*passage.steps, Contribution("duplicates", 0.0, note)),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from lookfar.model import Contribution, Section
 from lookfar.retrieve.answer.diversify import Passage
@@ -47,8 +46,7 @@ def _widen(passage: Passage, sections: Sequence[Section], most: int) -> Passage:
         return passage
     span = nearest.span
     lines = f"lines {passage.start_line}-{passage.end_line} matched"
-    return replace(
-        passage,
+    return passage._replace(
         start=span.start,
         end=span.end,
         start_line=span.start_line,

@@ -7,7 +7,7 @@ be common ones. The passages come first if the part is most of the question.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lookfar.ports import Place
@@ -42,22 +42,72 @@ class Run(NamedTuple):
     """Share of the question, weighted by how rare its words are."""
 
 
-def find_runs(plan: Plan, rarity: dict[str, float]) -> list[Run]:
+class _Question:
+    """The words of a question, prepared to measure how much of it a text repeats."""
+
+    def __init__(self, plan: Plan, rarity: Mapping[str, float]) -> None:
+        self.words = _split_words(plan.text)
+        self.quoted = [_split_words(text) for text in _find_quoted(plan)]
+        self.is_error = plan.kind == "error"
+        self._rarity = {term: rarity.get(term, 0.0) for term in plan.terms}
+        self.total = sum(self._rarity.values())
+        self._terms = {
+            word: self._rarity.keys() & terms_of(word)
+            for word in (*self.words, *(word for words in self.quoted for word in words))
+        }
+        self._plain = [" ".join(_WORD.findall(word.lower())) for word in self.words]
+        self._plain_quoted = [_normalise(text) for text in _find_quoted(plan)]
+
+    def terms(self, words: Iterable[str]) -> frozenset[str]:
+        """Return the terms of the question that these of its words have."""
+        return frozenset().union(*map(self._terms.__getitem__, words))
+
+    def share(self, words: Iterable[str]) -> float:
+        """Return the share of these words in the question, weighted by how rare they are."""
+        terms = self.terms(words)
+        # In the order of the question, since the order of a sum changes its last digits.
+        return sum(value for term, value in self._rarity.items() if term in terms) / self.total
+
+    def measure_extent(self, text: str) -> float:
+        """Return how much of the question a text contains word for word, from 0 to 1.
+
+        That is the share of the longest part found. Quoted text and long parts of an error message
+        count in full.
+        """
+        written = _normalise(text)
+        if any(quoted in written for quoted in self._plain_quoted):
+            return 1.0
+        best = 0.0
+        for words in self._longest_runs(written):
+            if self.is_error and len(words) >= _LONG and len(self.terms(words)) >= _TELLING:
+                return 1.0
+            best = max(best, self.share(words))
+        return best
+
+    def _longest_runs(self, written: str) -> Iterator[Sequence[str]]:
+        """Yield the longest run of words from each start that the text contains."""
+        end = 0
+        for start in range(len(self.words)):
+            end = max(end, start)
+            while end < len(self.words) and self._join(start, end + 1) in written:
+                end += 1
+            if end - start >= 2:
+                yield self.words[start:end]
+
+    def _join(self, start: int, end: int) -> str:
+        joined = " ".join(filter(None, self._plain[start:end]))
+        return f" {joined} "
+
+
+def find_runs(question: _Question) -> list[Run]:
     """Return the parts of a question to look up, best first: quoted text, code, word groups."""
-    total = sum(rarity.get(term, 0.0) for term in plan.terms)
-    if not total:
+    if not question.total:
         return []
-
-    def share(words: Sequence[str]) -> float:
-        terms = frozenset(plan.terms).intersection(terms_of(" ".join(words)))
-        return sum(rarity.get(term, 0.0) for term in terms) / total
-
-    quoted = [_split_words(text) for text in _find_quoted(plan)]
-    words = _split_words(plan.text)
+    words = question.words
     groups = (words[at : at + _WORDS] for at in range(len(words) - _WORDS + 1))
-    significant = [run for group in groups if (run := Run(tuple(group), share(group))).share]
-    best = sorted(significant, key=lambda run: -run.share)[:_MOST_RUNS]
-    first = [Run(tuple(group), share(group)) for group in quoted[:_MOST_RUNS]]
+    runs = (Run(tuple(group), question.share(group)) for group in groups)
+    best = sorted((run for run in runs if run.share), key=lambda run: -run.share)[:_MOST_RUNS]
+    first = [Run(tuple(group), question.share(group)) for group in question.quoted[:_MOST_RUNS]]
     return list(dict.fromkeys((*first, *best)))
 
 
@@ -79,18 +129,20 @@ def boost_verbatim(sources: Sequence[Source]) -> Stage:
         plan = ranking.plan
         if plan.mode == "vector" or plan.kind in ("identifier", "path"):
             return ranking
-        rarity = dict(ranking.rarity)
         shares: dict[tuple[int, int], float] = {}
         added: dict[tuple[int, int], Candidate] = {}
-        for run in find_runs(plan, rarity):
+        question = _Question(plan, ranking.rarity)
+        for run in find_runs(question):
             for number, place in _find_holders(run, sources):
-                extent = _measure_extent(place, sources[number], plan, rarity)
-                key = (number, place.key)
-                shares[key] = max(shares.get(key, 0.0), extent)
-                added[key] = Candidate(place, 0.0, 0.0, 0.0, number)
+                candidate = Candidate(place, 0.0, 0.0, 0.0, number)
+                if candidate.chunk not in shares:
+                    text = sources[number].snapshot.text(place.uri) or ""
+                    extent = question.measure_extent(text[place.start : place.end])
+                    shares[candidate.chunk] = extent
+                    added[candidate.chunk] = candidate
         if not shares:
             return ranking
-        known = {(candidate.source, candidate.place.key) for candidate in ranking.candidates}
+        known = {candidate.chunk for candidate in ranking.candidates}
         joined = ranking.add_candidates(
             [candidate for key, candidate in added.items() if key not in known]
         )
@@ -113,39 +165,6 @@ def _find_holders(run: Run, sources: Sequence[Source]) -> list[tuple[int, Place]
     return holders
 
 
-def _measure_extent(place: Place, source: Source, plan: Plan, rarity: dict[str, float]) -> float:
-    """Return how much of the question a chunk contains word for word, from 0 to 1.
-
-    That is the share of the longest part found. Quoted text and long parts of an error message
-    count in full.
-    """
-    text = source.snapshot.text(place.uri)
-    if text is None:
-        return 0.0
-    written = _normalise(text[place.start : place.end])
-    if any(_normalise(quoted) in written for quoted in _find_quoted(plan)):
-        return 1.0
-    total = sum(rarity.get(term, 0.0) for term in plan.terms)
-    best = 0.0
-    for words in _longest_runs(_split_words(plan.text), written):
-        terms = frozenset(plan.terms).intersection(terms_of(" ".join(words)))
-        if plan.kind == "error" and len(words) >= _LONG and len(terms) >= _TELLING:
-            return 1.0
-        best = max(best, sum(rarity.get(term, 0.0) for term in terms) / total)
-    return best
-
-
-def _longest_runs(words: Sequence[str], written: str) -> Iterator[Sequence[str]]:
-    """Yield the longest run of words from each start that the text contains."""
-    end = 0
-    for start in range(len(words)):
-        end = max(end, start)
-        while end < len(words) and _normalise(" ".join(words[start : end + 1])) in written:
-            end += 1
-        if end - start >= 2:
-            yield words[start:end]
-
-
 def _normalise(text: str) -> str:
     """Return the words in lower case, with a single space around each."""
     return f" {' '.join(_WORD.findall(text.lower()))} "
@@ -157,12 +176,12 @@ def _boost(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
     decides = 2.0 if asks_for_history(ranking.plan.text) else _MOST_OF_IT
     added = []
     for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
-        share = shares.get((candidate.source, candidate.place.key), 0.0)
+        share = shares.get(candidate.chunk, 0.0)
         first = max(best - score, 0.0) + share if share >= decides else _PART * share
         added.append(first if share else 0.0)
 
     def note(candidate: Candidate) -> str:
-        share = shares.get((candidate.source, candidate.place.key), 0.0)
+        share = shares.get(candidate.chunk, 0.0)
         return f"{share:.0%} of the question, word for word"
 
     return ranking.add_step("word for word", added, note)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from lookfar.ports import Place
 from lookfar.retrieve.locate.file_names import extract_path, matches_path_end
 from lookfar.retrieve.ranking import Ranking, Stage, within_reach
 from lookfar.store.keywords.analyser import terms_of
@@ -19,14 +20,17 @@ def boost_names(weight: float) -> Stage:
         wanted = frozenset(ranking.plan.terms)
         if not wanted or not weight:
             return ranking
-        shares = {
-            candidate: len(wanted & _name_terms(place.uri, place.title, place.path)) / len(wanted)
-            for candidate in within_reach(ranking, weight)
-            if (place := candidate.place).lane != "code"  # Code is ranked by its names elsewhere.
-        }
-        added = [weight * shares.get(candidate, 0.0) for candidate in ranking.candidates]
+
+        def share(place: Place) -> float:
+            return len(wanted & _name_terms(place.uri, place.title, place.path)) / len(wanted)
+
+        added = [0.0] * len(ranking.candidates)
+        for at in within_reach(ranking, weight):
+            place = ranking.candidates[at].place
+            if place.lane != "code":  # Code is ranked by its names elsewhere.
+                added[at] = weight * share(place)
         return ranking.add_step(
-            "names", added, lambda c: f"{shares[c]:.0%} of the question's words"
+            "names", added, lambda c: f"{share(c.place):.0%} of the question's words"
         )
 
     return boost
@@ -67,9 +71,9 @@ def put_definitions_first(ranking: Ranking) -> Ranking:
     all of them before code that merely uses the name.
     """
     named = {
-        at: ranking.named[candidate.source, candidate.place.key]
+        at: ranking.named[candidate.chunk]
         for at, candidate in enumerate(ranking.candidates)
-        if (candidate.source, candidate.place.key) in ranking.named
+        if candidate.chunk in ranking.named
     }
     if not named:
         return ranking

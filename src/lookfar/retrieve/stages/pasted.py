@@ -36,7 +36,7 @@ def fuse_with_title(whole: Ranking, title: Ranking) -> Ranking:
     candidates: dict[tuple[int, int], Candidate] = {}
     for ranking in (whole, title):
         for candidate in ranking.candidates:
-            candidates.setdefault((candidate.source, candidate.place.key), candidate)
+            candidates.setdefault(candidate.chunk, candidate)
     fused = replace(
         whole,
         candidates=tuple(candidates.values()),
@@ -50,7 +50,7 @@ def fuse_with_title(whole: Ranking, title: Ranking) -> Ranking:
         own: dict[tuple[int, int], float] = {}
         together: dict[tuple[int, int], float] = defaultdict(float)
         for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
-            own[candidate.source, candidate.place.key] = score / best
+            own[candidate.chunk] = score / best
             together[candidate.document] = max(together[candidate.document], score / best)
         by_document = [_OF_DOCUMENT / 2 * together[c.document] for c in fused.candidates]
         by_chunk = [(1 - _OF_DOCUMENT) / 2 * own.get(key, 0.0) for key in candidates]

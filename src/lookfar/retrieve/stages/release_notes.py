@@ -191,12 +191,12 @@ def _find_commits(
 
 def _raise_to_offers(ranking: Ranking, offers: Mapping[Candidate, tuple[float, str]]) -> Ranking:
     """Raise the chunks in ``offers`` to at least the score given there."""
-    wanted = {(c.source, c.place.key): offer for c, offer in offers.items()}
-    present = {(c.source, c.place.key) for c in ranking.candidates}
-    missing = [c for c in offers if (c.source, c.place.key) not in present]
+    wanted = {c.chunk: offer for c, offer in offers.items()}
+    present = {c.chunk for c in ranking.candidates}
+    missing = [c for c in offers if c.chunk not in present]
     ranking = ranking.add_candidates(missing) if missing else ranking
     added = []
     for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
-        offer, _ = wanted.get((candidate.source, candidate.place.key), (0.0, ""))
+        offer, _ = wanted.get(candidate.chunk, (0.0, ""))
         added.append(max(0.0, offer - score))
-    return ranking.add_step("release", added, lambda c: wanted[c.source, c.place.key][1])
+    return ranking.add_step("release", added, lambda c: wanted[c.chunk][1])

@@ -20,6 +20,9 @@ _SYNONYM = 0.5
 
 T = TypeVar("T")
 
+Chunk = tuple[int, int]
+"""See ``Candidate.chunk``."""
+
 
 def boost_word_pairs(weight: float, sources: Sequence[Source]) -> Stage:
     """Boost by the share of the question's word pairs that a passage contains."""
@@ -27,7 +30,7 @@ def boost_word_pairs(weight: float, sources: Sequence[Source]) -> Stage:
     def lift(ranking: Ranking) -> Ranking:
         if not weight or ranking.plan.mode == "vector":
             return ranking
-        near = within_reach(ranking, weight)
+        near = [ranking.candidates[at] for at in within_reach(ranking, weight)]
         # Code is ranked by its names.
         prose = [candidate for candidate in near if candidate.place.lane != "code"]
         shares = score_word_pairs(ranking, sources, prose)
@@ -38,7 +41,7 @@ def boost_word_pairs(weight: float, sources: Sequence[Source]) -> Stage:
 
 def score_word_pairs(
     ranking: Ranking, sources: Sequence[Source], among: Sequence[Candidate]
-) -> dict[Candidate, float]:
+) -> dict[Chunk, float]:
     """Return for each candidate the share of the question's word pairs that it contains.
 
     The fewer candidates contain a pair, the more it counts.
@@ -55,8 +58,8 @@ def score_word_pairs(
         weights.append(math.log(1 + (len(among) - count + 0.5) / (count + 0.5)))
     total = sum(weights)
     return {
-        candidate: sum(weight for at, weight in enumerate(weights) if bits >> at & 1) / total
-        for candidate, bits in pairs_held.items()
+        chunk: sum(weight for at, weight in enumerate(weights) if bits >> at & 1) / total
+        for chunk, bits in pairs_held.items()
         if bits
     }
 
@@ -74,9 +77,9 @@ def boost_synonyms(weight: float, sources: Sequence[Source]) -> Stage:
             groups.append({**near, **dict.fromkeys(plan.terms, 1.0)})
         if not groups or not weight or plan.mode == "vector":
             return ranking
-        among = within_reach(ranking, weight)
+        among = [ranking.candidates[at] for at in within_reach(ranking, weight)]
         matched = _look_up(sources, among, lambda snapshot, at: snapshot.wording(groups, at))
-        shares = {candidate: share / len(groups) for candidate, share in matched.items()}
+        shares = {chunk: share / len(groups) for chunk, share in matched.items()}
         return _boost(
             ranking, weight, shares, "synonyms", "of the question's words or their synonyms"
         )
@@ -106,14 +109,14 @@ def _look_up(
     sources: Sequence[Source],
     among: Sequence[Candidate],
     look: Callable[[Snapshot, Sequence[Place]], Mapping[int, T]],
-) -> dict[Candidate, T]:
+) -> dict[Chunk, T]:
     """Return what the collections report for these candidates."""
-    results: dict[Candidate, T] = {}
+    results: dict[Chunk, T] = {}
     for number, source in enumerate(sources):
         here = [candidate for candidate in among if candidate.source == number]
         reported = look(source.snapshot, [candidate.place for candidate in here]) if here else {}
         results.update(
-            (candidate, reported[candidate.place.key])
+            (candidate.chunk, reported[candidate.place.key])
             for candidate in here
             if candidate.place.key in reported
         )
@@ -121,9 +124,9 @@ def _look_up(
 
 
 def _boost(
-    ranking: Ranking, weight: float, shares: Mapping[Candidate, float], stage: str, noted: str
+    ranking: Ranking, weight: float, shares: Mapping[Chunk, float], stage: str, noted: str
 ) -> Ranking:
     if not any(shares.values()):
         return ranking
-    added = [weight * shares.get(candidate, 0.0) for candidate in ranking.candidates]
-    return ranking.add_step(stage, added, lambda c: f"{shares.get(c, 0.0):.0%} {noted}")
+    added = [weight * shares.get(candidate.chunk, 0.0) for candidate in ranking.candidates]
+    return ranking.add_step(stage, added, lambda c: f"{shares.get(c.chunk, 0.0):.0%} {noted}")

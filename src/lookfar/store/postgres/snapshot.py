@@ -90,8 +90,8 @@ class PostgresSnapshot(StoredSnapshot):
             rows, exact = vector_search.nearest(
                 self._connection, self._epoch.collection, query, fetch, among, exact=exact
             )
-            alive = catalog.places_by_vector(
-                self._connection, [row for row, _ in rows], self.generation
+            alive = self._recent_places().by_vector(
+                self._connection, self.generation, [row for row, _ in rows]
             )
             admitted = [
                 (place, score)

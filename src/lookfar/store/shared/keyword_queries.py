@@ -10,6 +10,7 @@ from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.ground.sql import Connection
 from lookfar.store.keywords.analyser import analyse
+from lookfar.store.shared.recent_places import RecentPlaces
 from lookfar.store.shared.scopes import ScopeResolver
 
 
@@ -25,6 +26,7 @@ class KeywordQueries:
         self.generation = generation
         self._connection = connection
         self._keywords = keywords
+        self._remembered = remembered
         self._scopes = ScopeResolver(connection, generation, remembered, keywords, read_text)
 
     def keyword_search(
@@ -127,7 +129,10 @@ class KeywordQueries:
         return self._keywords.knows(term)
 
     def _places(self, keys: Sequence[int]) -> dict[int, Place]:
-        return catalog.places_by_key(self._connection, keys, self.generation)
+        return self._recent_places().by_key(self._connection, self.generation, keys)
+
+    def _recent_places(self) -> RecentPlaces:
+        return self._remembered.cached(self._scopes.state, "places", RecentPlaces)
 
 
 def _keys(places: Sequence[Place]) -> list[int]:

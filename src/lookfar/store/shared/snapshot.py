@@ -105,7 +105,6 @@ class StoredSnapshot(KeywordQueries, ABC):
         # Not self.text: a cycle of references would keep a closed snapshot's files open.
         read_text = partial(_read_text, connection, generation, check_version)
         super().__init__(connection, generation, remembered, keywords, read_text)
-        self._remembered = remembered
         self._check_version = check_version
         self._manifest: Mapping[str, Any] | None = None
 

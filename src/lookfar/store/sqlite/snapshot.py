@@ -82,7 +82,9 @@ class EpochSnapshot(StoredSnapshot):
         fetch = self._scopes.fetch_size(limit, scope, listed) if allowed is None else limit
         while True:
             rows, scores = self._epoch.vectors.nearest(query, self._rows, fetch, among, allowed)
-            alive = catalog.places_by_vector(self._connection, rows.tolist(), self.generation)
+            alive = self._recent_places().by_vector(
+                self._connection, self.generation, rows.tolist()
+            )
             admitted = [
                 (place, float(score))
                 for row, score in zip(rows.tolist(), scores, strict=True)
