@@ -330,6 +330,7 @@ def draw_graph(
     *,
     most: int = 300,
     around: str | Target | None = None,
+    depth: int | None = None,
     community: int | None = None,
     name: str = "",
 ) -> LinkGraph:
@@ -347,6 +348,7 @@ def draw_graph(
                 most,
                 center,
                 community,
+                depth=depth,
                 collection=name or collection.name,
                 generation=snapshot.generation,
             )

@@ -31,6 +31,7 @@ from lookfar.model import (
     CallGraph,
     Case,
     CommitInfo,
+    DocumentVersion,
     DriftReport,
     Edit,
     EditResult,
@@ -464,6 +465,16 @@ class Library:
             member, uri, as_of=as_of, name=name, on_progress=on_progress
         )
 
+    def versions(self, uri: str, *, collection: str = "") -> list[DocumentVersion]:
+        """Return the texts that a document had in the kept generations, the oldest first.
+
+        Read one with :meth:`page` and ``as_of``.
+        """
+        from lookfar.collections.versions import list_versions
+
+        member = self._members.find(collection)
+        return member.healing.run(partial(list_versions, member, uri))
+
     def pages(
         self, *, collection: str = "", on_progress: OnProgress | None = None
     ) -> tuple[list[PageInfo], list[Incomplete]]:
@@ -535,17 +546,20 @@ class Library:
         *,
         most: int = 300,
         around: str = "",
+        depth: int | None = None,
         community: int | None = None,
         collection: str = "",
     ) -> LinkGraph:
         """Return at most ``most`` documents with the links between them, and their communities.
 
-        By default those with the most links; with ``around``, a document, the nearest to it; with
-        ``community``, those of that one.
+        By default those with the most links; with ``around``, a document, the nearest to it, at
+        most ``depth`` links away; with ``community``, those of that one.
         """
         if not 1 <= most <= 5000:
             raise InvalidArgument(f"most is {most}.", hint="Choose 1 to 5,000.")
-        return reading.draw_graph(self._members, most, around, community, collection)
+        if depth is not None and depth < 1:
+            raise InvalidArgument(f"depth is {depth}.", hint="Choose 1 or more.")
+        return reading.draw_graph(self._members, most, around, depth, community, collection)
 
     def history(
         self,

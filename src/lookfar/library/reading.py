@@ -150,14 +150,24 @@ def find_related(
 
 
 def draw_graph(
-    members: Members, most: int, around: str, community: int | None, collection: str
+    members: Members,
+    most: int,
+    around: str,
+    depth: int | None,
+    community: int | None,
+    collection: str,
 ) -> LinkGraph:
     """Return linked documents, by default those with the most links."""
     name, center = collection or members.only_name, None
     if around:
         name, center = resolve(members, around, name)
     return read_documents.draw_graph(
-        members.find(name), most=most, around=center, community=community, name=name
+        members.find(name),
+        most=most,
+        around=center,
+        depth=depth,
+        community=community,
+        name=name,
     )
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from lookfar.retrieve.grep.matching_lines import GrepResult
     from lookfar.retrieve.ranking import Plan
 
-_ANY_WORDS: Final = "*"
+ANY_WORDS: Final = "*"
 """A query without words, for callers that want documents and not passages."""
 
 
@@ -224,7 +224,7 @@ def list_documents(
         documents[:], total = list_admitted(sources, limit, offset, newest_first)
         return Results([], [])
 
-    question = Question(_ANY_WORDS, mode="keyword", top_k=limit, answering=gather)
+    question = Question(ANY_WORDS, mode="keyword", top_k=limit, answering=gather)
     answer = search(members, question, scope, on_progress)
     return Listing(tuple(documents), total, answer.generations, answer.incomplete)
 

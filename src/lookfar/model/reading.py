@@ -94,3 +94,20 @@ class PageInfo:
     """The first heading of level 1, or empty."""
     headings: tuple[tuple[str, ...], ...]
     """Heading paths of levels 1 and 2, in document order."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentVersion:
+    """A text that a document had, in one kept generation or several in a row."""
+
+    oldest: int
+    """The first of these generations that is still kept."""
+    newest: int
+    created_at: str
+    """When the oldest of these generations was made."""
+    title: str
+    sha256: str
+    """SHA-256 of the text as UTF-8."""
+    modified_ns: int
+    active: bool
+    """Whether the active generation has this text."""

@@ -186,8 +186,10 @@ def test_a_hit_says_where_it_stands_and_what_of_it_answers(site: Served) -> None
     words = {hit["text"][start:end].lower() for start, end in hit["marks"]}
     assert words >= {"lamp", "keeper"}
     short = hit["excerpt"]
-    assert short in hit["text"]
-    assert {short[start:end].lower() for start, end in hit["excerpt_marks"]} >= {"lamp", "keeper"}
+    # Without markup, and the sentence that answers in front.
+    assert short.startswith("Its keeper reads the tides.")
+    assert short[: hit["answer_end"]] == "Its keeper reads the tides."
+    assert {short[start:end].lower() for start, end in hit["excerpt_marks"]} == {"keeper"}
     assert hit["language"] == "markdown"
     assert hit["tags"] == ["sea"]
     assert hit["cite"].startswith("lookfar://docs/sea/lamp.md")
@@ -211,6 +213,146 @@ def test_the_overview_counts_every_document(site: Served) -> None:
     lanes = {each["value"]: each["count"] for each in shape["facets"]["lane"]}
     assert lanes == {"docs": shape["documents"] - 2, "code": 2}
     assert shape["recent"][0]["uri"] == "sea/fog.md"
+
+
+def test_filters_without_words_list_the_documents_they_admit(site: Served) -> None:
+    answer = site.ask("POST", "/api/search", {"query": " ", "tags": ["sea"]}).json
+    assert {hit["uri"] for hit in answer["hits"]} == {"sea/harbour.md", "sea/lamp.md"}
+    assert (answer["total"], answer["more"]) == (2, False)
+    lamp = next(hit for hit in answer["hits"] if hit["uri"] == "sea/lamp.md")
+    assert lamp["excerpt"].startswith("Lamp · The lamp of the harbour burns whale oil. Its keeper")
+    assert {each["value"]: each["count"] for each in answer["facets"]["tag"]} == {
+        "sea": 2,
+        "safe": 1,
+    }
+    second = site.ask("POST", "/api/search", {"tags": ["sea"], "offset": 1, "limit": 1}).json
+    assert second["hits"] == answer["hits"][1:]
+    refused = site.ask("POST", "/api/search", {"query": ""})
+    assert (refused.status, refused.error["code"]) == (400, "INVALID_ARGUMENT")
+
+
+def test_only_the_named_collections_are_searched(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "docs")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "lamp.md").write_text("# Lamp\n\nThe harbour lamp is lit.\n")
+    with serving(tmp_path, str(tmp_path / "notes"), "--log-level", "error") as served:
+        whole = served.ask("POST", "/api/search", {"query": "lamp"}).json
+        counts = {each["value"]: each["count"] for each in whole["facets"]["collection"]}
+        assert set(counts) == {"docs", "notes"}
+        only = {"query": "lamp", "collections": ["notes"]}
+        part = served.ask("POST", "/api/search", only).json
+        assert [hit["collection"] for hit in part["hits"]] == ["notes"]
+        listed = served.ask("POST", "/api/search", {"collections": ["notes"]}).json
+        assert [hit["uri"] for hit in listed["hits"]] == ["lamp.md"]
+
+
+def test_suggestions_come_from_the_collection(site: Served) -> None:
+    shown = site.ask("POST", "/api/overview", {}).json["suggestions"]
+    assert shown["questions"] == ["Entering the harbour"]
+    assert shown["symbols"] == ["enter_harbour"] or shown["symbols"] == ["lightLamp"]
+    assert set(shown["tags"]) >= {"sea", "safe", "land"}
+    assert set(shown["folders"]) == {"sea/", "land/", "code/", "notes/"}
+    assert "Pilot book" in shown["titles"]
+
+
+def test_the_graph_around_a_document_has_a_depth(site: Served) -> None:
+    def near(depth: int) -> set[str]:
+        body = {"around": "land/oven.md", "depth": depth}
+        nodes = site.ask("POST", "/api/graph", body).json["nodes"]
+        return {node["uri"] for node in nodes}
+
+    assert near(1) == {"land/oven.md", "land/kitchen.md", "land/flour.md"}
+    assert near(2) == near(1) | {"index.md"}
+    assert near(0) >= {"sea/harbour.md"}
+
+
+def test_calls_are_listed_in_both_directions(tmp_path: Path) -> None:
+    root = tmp_path / "docs"
+    root.mkdir()
+    (root / "harbour.py").write_text(
+        "def leave(): pass\n\n\ndef enter():\n    leave()\n\n\ndef visit():\n    enter()\n"
+    )
+    with serving(tmp_path, "--log-level", "error") as served:
+        shape = served.ask("POST", "/api/calls", {"target": "harbour.py#enter"}).json
+        assert [node["name"] for node in shape["callers"]] == ["visit"]
+        assert [node["name"] for node in shape["callees"]] == ["leave"]
+        assert (shape["name"], shape["line"], shape["complete"]) == ("enter", 4, True)
+        assert served.ask("POST", "/api/calls", {"target": "nothing"}).status in (400, 404)
+
+
+@pytest.fixture
+def revised(tmp_path: Path) -> Iterator[Served]:
+    """A server with three generations: a text was changed, another one was removed."""
+    write_corpus(tmp_path / "docs")
+    with serving(tmp_path, "--log-level", "error", "--set", "watch.enabled=false") as served:
+        served.ask("POST", "/api/search", {"query": "harbour"})
+        lamp = served.root / "sea" / "lamp.md"
+        lamp.write_text(TEXTS["sea/lamp.md"].replace("whale oil", "kerosene"), encoding="utf-8")
+        served.ask("POST", "/api/search", {"query": "harbour"})
+        (served.root / "sea" / "boats.md").unlink()
+        served.ask("POST", "/api/search", {"query": "harbour"})
+        yield served
+
+
+def test_an_earlier_text_is_shown_with_what_changed(revised: Served) -> None:
+    shape = revised.ask("POST", "/api/earlier", {"uri": "sea/lamp.md"}).json
+    assert shape["text"] == TEXTS["sea/lamp.md"]
+    runs = [(each["oldest"], each["newest"], each["active"]) for each in shape["versions"]]
+    assert runs == [(1, 1, False), (2, 3, True)]
+    lines = shape["diff"].splitlines()
+    assert [line for line in lines if line.startswith("-The")] == [
+        "-The lamp of the harbour burns whale oil. Its keeper reads [the tides](tides.md)."
+    ]
+    assert any(line.startswith("+The lamp") and "kerosene" in line for line in lines)
+    now = revised.ask("POST", "/api/earlier", {"uri": "sea/lamp.md", "generation": 3}).json
+    assert "kerosene" in now["text"]
+    assert now["diff"] == ""
+    gone = revised.ask("POST", "/api/earlier", {"uri": "sea/boats.md"}).json
+    assert gone["text"] == TEXTS["sea/boats.md"]
+    assert not gone["versions"][-1]["active"]
+    assert gone["diff"].count("\n-") == gone["text"].count("\n")
+    same = revised.ask("POST", "/api/earlier", {"uri": "sea/tides.md"}).json
+    assert [each["active"] for each in same["versions"]] == [True]
+    assert revised.ask("POST", "/api/earlier", {"uri": "nowhere.md"}).status == 404
+    missing = {"uri": "sea/boats.md", "generation": 3}
+    assert revised.ask("POST", "/api/earlier", missing).status == 404
+
+
+def test_changes_since_a_time_are_compared_with_the_state_then(revised: Served) -> None:
+    kept = revised.ask("POST", "/api/generations", {}).json["snapshots"]
+    later = revised.ask("POST", "/api/changes", {"since": kept[1]["created_at"]}).json
+    # Generations of one second are all later than its beginning.
+    assert later["generations"][-1] == 3
+    everything = revised.ask("POST", "/api/changes", {"since": "2001-01-01"}).json
+    assert (everything["base"], everything["complete"]) == (1, False)
+    assert everything["diff"]["removed"] == ["sea/boats.md"]
+    assert [each["uri"] for each in everything["diff"]["changed"]] == ["sea/lamp.md"]
+    assert (everything["commits"], everything["commits_indexed"]) == ([], False)
+    nothing = revised.ask("POST", "/api/changes", {"since": "2200-01-01"}).json
+    assert (nothing["generations"], nothing["diff"], nothing["complete"]) == ([], None, True)
+    refused = revised.ask("POST", "/api/changes", {"since": "when pigs fly"})
+    assert (refused.status, refused.error["code"]) == (400, "INVALID_ARGUMENT")
+
+
+def test_every_skipped_file_is_listed_with_its_reason(tmp_path: Path) -> None:
+    root = tmp_path / "docs"
+    root.mkdir()
+    (root / "guide.md").write_text("# Guide\n")
+    (root / ".gitignore").write_text("*.tmp\n")
+    for at in range(7):
+        (root / f"chart{at}.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+        (root / f"old{at}.tmp").write_text("x")
+    with serving(tmp_path, "--log-level", "error") as served:
+        served.ask("POST", "/api/search", {"query": "guide"})
+        binary = {"reason": "binary", "offset": 2, "limit": 3}
+        shape = served.ask("POST", "/api/skipped", binary).json
+        assert (shape["total"], [each["uri"] for each in shape["files"]]) == (
+            7,
+            ["chart2.png", "chart3.png", "chart4.png"],
+        )
+        assert shape["files"][0]["why"] == "an image, not text"
+        counts = {each["reason"]: each["count"] for each in shape["reasons"]}
+        assert counts["binary"] == 7
 
 
 def test_events_report_the_state_once_or_until_the_listener_leaves(site: Served) -> None:

@@ -18,12 +18,16 @@ def draw_graph(
     *,
     collection: str,
     generation: int,
+    depth: int | None = None,
 ) -> LinkGraph:
-    """Return the most linked documents, those around a document, or those of a community."""
+    """Return the most linked documents, those around a document, or those of a community.
+
+    Those around a document are at most ``depth`` links away, if that is given.
+    """
     linked = [at for at, near in enumerate(graph.neighbours) if near]
     ranks, communities = _rank_communities(graph, linked)
     if around:
-        chosen = list(islice(_walk_outwards(graph, around), most))
+        chosen = list(islice(_walk_outwards(graph, around, depth), most))
     else:
         wanted = (
             linked
@@ -77,14 +81,16 @@ def _rank_communities(
     return ranks, named
 
 
-def _walk_outwards(graph: LinkedDocuments, uri: str) -> Iterator[int]:
+def _walk_outwards(graph: LinkedDocuments, uri: str, depth: int | None) -> Iterator[int]:
     """Yield documents by their distance from the document ``uri``, the most linked first."""
     start = graph.uris.index(uri)
-    seen, waiting = {start}, deque([start])
+    distance, waiting = {start: 0}, deque([start])
     while waiting:
         at = waiting.popleft()
         yield at
-        new = [other for other in graph.neighbours[at] if other not in seen]
+        if depth is not None and distance[at] >= depth:
+            continue
+        new = [other for other in graph.neighbours[at] if other not in distance]
         new.sort(key=lambda other: (-len(graph.neighbours[other]), graph.uris[other]))
-        seen.update(new)
+        distance.update(dict.fromkeys(new, distance[at] + 1))
         waiting.extend(new)

@@ -14,24 +14,33 @@ from lookfar.common.conditions import parse_conditions
 from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument
 from lookfar.index.progress import Progress
+from lookfar.library.searching import ANY_WORDS
 from lookfar.model import Filters, Hit, Lane, Listed, Mode
 from lookfar.retrieve.locate.address import format_citation
 from lookfar.serve.http.web.document import ROWS as DOCUMENT_ROWS
-from lookfar.serve.http.web.marks import best_window, find_marks, marked_terms
-from lookfar.serve.http.web.result_pages import Facets, FacetValues, Listings, Page, count
+from lookfar.serve.http.web.facets import FacetValues, count_facets, facets_as_json
+from lookfar.serve.http.web.graph import ROWS as GRAPH_ROWS
+from lookfar.serve.http.web.history import ROWS as HISTORY_ROWS
+from lookfar.serve.http.web.marks import find_marks, marked_terms
+from lookfar.serve.http.web.result_pages import (
+    PREVIEW_CHARS,
+    Listings,
+    Page,
+    Sentence,
+    list_documents,
+)
+from lookfar.serve.http.web.skipped import ROWS as SKIPPED_ROWS
+from lookfar.serve.http.web.suggestions import suggest
 from lookfar.serve.show import json_shapes
+from lookfar.serve.show.snippet import make_snippet
 from lookfar.serve.tools.dates import moment
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 
 _LISTINGS: Final = "web.listings"
 _LOCK: Final = threading.Lock()
 _EXCERPT_CHARS: Final = 280
-_PREVIEW_CHARS: Final = 1600
 _RECENT: Final = 12
-_MOST_LISTED: Final = 1_000
 _MOST_TAGS: Final = 200
-_WAIT_SECONDS: Final = 10.0
-"""How long a rollback waits for another writer."""
 
 
 class SearchInput(Input):
@@ -39,6 +48,7 @@ class SearchInput(Input):
         str, Field(max_length=10_000, description="Without words, the documents that match")
     ] = ""
     lanes: list[Lane] = []
+    collections: Annotated[list[str], Field(description="Only these collections")] = []
     prefix: Annotated[str, Field(description="Only paths that start with this")] = ""
     languages: list[str] = []
     tags: list[str] = []
@@ -60,7 +70,6 @@ class SearchInput(Input):
 
 def _search(session: Session, given: SearchInput, call: Call) -> Result:
     page = Page()
-    listings = _listings(session)
     filters = Filters(
         prefix=given.prefix,
         tags=tuple(given.tags),
@@ -70,73 +79,84 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
         after=moment(given.after, "after"),
         before=moment(given.before, "before"),
     )
-    if not given.query.strip():
-        return _list_documents(session, given, filters, call)
-    answer = session.library.search(
-        given.query,
-        mode=given.mode or None,
-        filters=filters,
-        explain=True,
-        commits=True,
-        memories=True,
-        on_progress=call.on_progress(),
-        answering=listings.answering(
-            # Conditions in words, such as due<today, mean another day tomorrow.
-            (given.query, given.mode, filters, given.depth, parse_conditions(filters.where)),
+    listed = not given.query.strip()
+    if listed and not filters and not given.collections:
+        raise InvalidArgument(
+            "There is nothing to search for.", hint="Send a query, a filter, or both."
+        )
+    collections = tuple(given.collections)
+    # Conditions in words, such as due<today, mean another day tomorrow.
+    conditions = parse_conditions(filters.where)
+    key = (given.query, given.mode, filters, collections, given.depth, conditions)
+    answering = (
+        list_documents(given.offset, given.limit, given.prefix, page)
+        if listed
+        else _listings(session).answering(
+            key,
             depth=given.depth,
             offset=given.offset,
             limit=given.limit,
             prefix=given.prefix,
             page=page,
-        ),
-    )
-    terms = marked_terms(given.query)
-    ranked = page.ranked
-    total = len(ranked.passages) if ranked else 0
-    data = json_shapes.answer(answer)
-    data["hits"] = []
-    for hit, facts in zip(answer.hits, page.facts, strict=True):
-        shape = _hit(hit, terms)
-        shape["language"] = facts.language if facts else ""
-        shape["modified"] = _format_time(facts.modified_ns) if facts else ""
-        shape["tags"] = list(facts.tags) if facts else []
-        data["hits"].append(shape)
-    data |= {
-        "offset": given.offset,
-        "total": total,
-        "more": total >= given.depth,
-        "facets": _facets(ranked.facets if ranked else {}),
-    }
-    return Result(data, "")
-
-
-def _list_documents(session: Session, given: SearchInput, filters: Filters, call: Call) -> Result:
-    """Return the documents that the filters admit, newest first, in place of hits."""
-    if not filters:
-        raise InvalidArgument(
-            "There is nothing to search for.", hint="Send a query, or filters alone to list."
         )
-    listing = session.library.list_documents(
-        filters,
-        limit=_MOST_LISTED,
+    )
+    answer = session.library.search(
+        ANY_WORDS if listed else given.query,
+        mode="keyword" if listed else given.mode or None,
+        filters=filters,
+        collections=collections,
+        explain=not listed,
         commits=True,
         memories=True,
-        newest_first=True,
         on_progress=call.on_progress(),
+        answering=answering,
     )
-    shown = listing.documents[given.offset : given.offset + given.limit]
-    data = {
-        "query": "",
-        "hits": [],
-        "documents": [_listed(document) for document in shown],
-        "generations": dict(listing.generations),
-        "incomplete": json_shapes.incomplete(listing.incomplete),
+    data = json_shapes.answer(answer)
+    data["query"] = given.query
+    data["hits"] = [] if listed else _hits(answer.hits, page, given.query)
+    data["documents"] = _listed_rows(page) if listed else []
+    data |= {
         "offset": given.offset,
-        "total": listing.total,
-        "more": listing.total > len(listing.documents),
-        "facets": _facets(count(map(_facet_values, listing.documents), given.prefix)),
+        "total": page.total,
+        "more": not listed and page.total >= given.depth,
+        "facets": facets_as_json(page.facets),
     }
     return Result(data, "")
+
+
+def _hits(hits: Sequence[Hit], page: Page, query: str) -> list[Json]:
+    terms = marked_terms(query)
+    shapes = []
+    for hit, facts, answering in zip(hits, page.facts, page.answering, strict=True):
+        language = facts.language if facts else ""
+        shape = _hit(hit, terms, language, answering)
+        shape["language"] = language
+        shape["modified"] = _format_time(facts.modified_ns) if facts else ""
+        shape["tags"] = list(facts.tags) if facts else []
+        shapes.append(shape)
+    return shapes
+
+
+def _listed_rows(page: Page) -> list[Json]:
+    """Return documents that were listed by filters, with how they begin."""
+    rows = []
+    for facts, collection, text in zip(page.facts, page.collections, page.beginnings, strict=True):
+        assert facts is not None
+        rows.append(
+            {
+                "collection": collection,
+                "uri": facts.uri,
+                "title": facts.title,
+                "lane": facts.lane,
+                "language": facts.language,
+                "modified": _format_time(facts.modified_ns),
+                "day": facts.day,
+                "tags": list(facts.tags),
+                "flags": flags(text),
+                "excerpt": make_snippet(text, facts.language, _EXCERPT_CHARS).text,
+            }
+        )
+    return rows
 
 
 def _listings(session: Session) -> Listings:
@@ -145,28 +165,18 @@ def _listings(session: Session) -> Listings:
     return listings
 
 
-def _hit(hit: Hit, terms: frozenset[str]) -> Json:
+def _hit(hit: Hit, terms: frozenset[str], language: str, answering: Sentence | None) -> Json:
     shape = json_shapes.hit(hit, explain=True)
-    text = hit.text[:_PREVIEW_CHARS]
-    spans = find_marks(text, terms)
+    text = hit.text[:PREVIEW_CHARS]
     # The page already shows the heading.
-    head = text.find("\n") + 1 if text.startswith("#") else 0
-    begin, end = best_window(
-        text[head:], [(s - head, e - head) for s, e in spans if s >= head], _EXCERPT_CHARS
-    )
-    excerpt = text[head + begin : head + end]
+    head = text.find("\n") + 1 if text.startswith("#") and hit.lane != "code" else 0
+    snippet = make_snippet(text, language, _EXCERPT_CHARS, answering or (head, head))
     shape["cite"] = format_citation(hit.collection, hit.uri, hit.span, hit.sha256)
     shape["flags"] = flags(hit.text)
-    shape["text"], shape["marks"] = text, spans
-    shape["excerpt"], shape["excerpt_marks"] = excerpt, find_marks(excerpt, terms)
+    shape["text"], shape["marks"] = text, find_marks(text, terms)
+    shape["excerpt"], shape["excerpt_marks"] = snippet.text, find_marks(snippet.text, terms)
+    shape["answer_end"] = snippet.answer
     return shape
-
-
-def _facets(facets: Facets) -> Json:
-    return {
-        name: [{"value": value, "count": number} for value, number in values]
-        for name, values in facets.items()
-    }
 
 
 def _format_time(nanoseconds: int) -> str:
@@ -178,24 +188,21 @@ class NoInput(Input):
 
 
 def _overview(session: Session, _given: NoInput, _: Call) -> Result:
-    documents = session.library.listed()
+    library = session.library
+    documents = library.listed()
     latest = sorted(documents, key=lambda document: (-document.modified_ns, document.uri))
+    facets = count_facets(FacetValues.of(document, document.collection) for document in documents)
     data = {
         "version": __version__,
-        "collections": list(session.library.collections),
+        "collections": list(library.collections),
         "documents": len(documents),
-        "facets": _facets(count(map(_facet_values, documents))),
-        "tags": json_shapes.plain(session.library.tags()[:_MOST_TAGS]),
-        "properties": json_shapes.properties(session.library.properties()),
+        "facets": facets_as_json(facets),
+        "tags": json_shapes.plain(library.tags()[:_MOST_TAGS]),
+        "properties": json_shapes.properties(library.properties()),
         "recent": [_listed(document) for document in latest[:_RECENT]],
+        "suggestions": suggest(library, latest, facets),
     }
     return Result(data, "")
-
-
-def _facet_values(document: Listed) -> FacetValues:
-    return FacetValues(
-        document.lane, document.uri, document.language, document.modified_ns, document.tags
-    )
 
 
 def _listed(document: Listed) -> Json:
@@ -209,78 +216,6 @@ def _listed(document: Listed) -> Json:
         "day": document.day,
         "tags": list(document.tags),
     }
-
-
-class GraphInput(Input):
-    collection: str = ""
-    around: Annotated[str, Field(description="A URI: only documents close to it")] = ""
-    community: Annotated[int, Field(ge=-1, description="Only this community; -1 means all")] = -1
-    most: Annotated[int, Field(ge=1, le=1000)] = 300
-
-
-def _graph(session: Session, given: GraphInput, call: Call) -> Result:
-    library = session.library
-    library.first_index(on_progress=call.on_progress())
-    graph = library.graph(
-        most=given.most,
-        around=given.around,
-        community=given.community if given.community >= 0 else None,
-        collection=given.collection or next(iter(library.collections), ""),
-    )
-    data = {
-        "collection": graph.collection,
-        "generation": graph.generation,
-        "documents": graph.documents,
-        "nodes": json_shapes.plain(graph.nodes),
-        "edges": json_shapes.plain(graph.edges),
-        "communities": json_shapes.plain(graph.communities[:100]),
-    }
-    return Result(data, "")
-
-
-class CollectionInput(Input):
-    collection: str = ""
-
-
-def _generations(session: Session, given: CollectionInput, _: Call) -> Result:
-    library = session.library
-    name = given.collection or next(iter(library.collections), "")
-    snapshots = library.snapshots(collection=name) if library.folder(name).indexed else ()
-    return Result(
-        {"collection": name, **json_shapes.snapshots(snapshots, library.folder(name).held)}, ""
-    )
-
-
-class DiffInput(Input):
-    older: Annotated[int, Field(ge=1, le=2**53)]
-    newer: Annotated[int, Field(ge=1, le=2**53)]
-    collection: str = ""
-
-
-def _diff(session: Session, given: DiffInput, _: Call) -> Result:
-    library = session.library
-    name = given.collection or next(iter(library.collections), "")
-    diff = library.diff(given.older, given.newer, collection=name)
-    return Result({"collection": name, **json_shapes.diff(diff)}, "")
-
-
-class RollBackInput(Input):
-    generation: Annotated[int, Field(ge=1, le=2**53)]
-    confirm: bool = False
-    collection: str = ""
-
-
-def _roll_back(session: Session, given: RollBackInput, call: Call) -> Result:
-    library = session.library
-    name = given.collection or next(iter(library.collections), "")
-    if not given.confirm and not call.confirm(
-        f"Answer from generation {given.generation} of {name} until it is indexed again?"
-    ):
-        raise InvalidArgument("Nothing was changed.", hint="Confirm to go ahead.")
-    snapshot = library.roll_back(given.generation, collection=name, wait_seconds=_WAIT_SECONDS)
-    return Result(
-        {"collection": name, **json_shapes.snapshot(snapshot, library.folder(name).held)}, ""
-    )
 
 
 class EvaluateInput(Input):
@@ -320,16 +255,9 @@ ROWS: Sequence[Tool] = (
     ),
     Tool("overview", "What is indexed, by kind, and what changed last.", NoInput, _overview),
     *DOCUMENT_ROWS,
-    Tool("graph", "Linked documents and their communities.", GraphInput, _graph),
-    Tool(
-        "generations", "The stored generations of an index.", CollectionInput, _generations,
-    ),
-    Tool("diff", "What changed from one generation to another.", DiffInput, _diff),
-    Tool(
-        "rollback",
-        "Answer from an earlier generation until the folder is indexed again. Asks first.",
-        RollBackInput, _roll_back, read_only=False, destructive=True,
-    ),
+    *GRAPH_ROWS,
+    *HISTORY_ROWS,
+    *SKIPPED_ROWS,
     Tool(
         "evaluate",
         "Ask questions generated from the folder itself, and score the answers.",

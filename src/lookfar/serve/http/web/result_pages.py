@@ -7,42 +7,28 @@ cached until a collection changes.
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Final
 
 from lookfar.config import SearchSettings
-from lookfar.model import Confidence, Contribution, Incomplete
+from lookfar.model import Confidence, Contribution, Hit, Incomplete
 from lookfar.ports import Facts
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
+from lookfar.retrieve.answer.focus import FocusQuery, find_best_sentences
 from lookfar.retrieve.fixed_shares import SearchFunction
+from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.ranking import Results, Source
 from lookfar.retrieve.search import choose_confidently, rank
+from lookfar.serve.http.web.facets import Facets, FacetValues, count_facets
 
 _MAX_RANKINGS: Final = 6
 _MAX_PASSAGES: Final = 12_000
 """Passages of all cached rankings: one with ten thousand leaves no room for another."""
-_MAX_VALUES: Final = 12
-"""Values of one facet."""
-_DAY: Final = 86_400
-AGES: Final = (("day", _DAY), ("week", 7 * _DAY), ("month", 31 * _DAY), ("year", 366 * _DAY))
-"""Ages of a change by name, and their limits in seconds."""
-
-Facets = dict[str, list[tuple[str, int]]]
-
-
-@dataclass(frozen=True, slots=True)
-class FacetValues:
-    """The values of one document for each filter."""
-
-    lane: str
-    uri: str
-    language: str
-    modified_ns: int
-    tags: Sequence[str] = ()
+PREVIEW_CHARS: Final = 1600
+"""How much of a passage the page shows next to the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +43,27 @@ class Ranked:
     notes: Sequence[Incomplete]
     confidence: Confidence | None
     explain: Callable[[int], tuple[Contribution, ...]]
+    asked: FocusQuery
+    """By which the answering sentence of a passage is found; without a model."""
+
+
+Sentence = tuple[int, int]
 
 
 @dataclass(slots=True)
 class Page:
     """One page of results; the search for which it is created fills it in."""
 
-    ranked: Ranked | None = None
+    total: int = 0
+    facets: Facets | None = None
     facts: Sequence[Facts | None] = ()
-    """The facts about the document of each hit."""
+    """The facts about the document of each hit, or about each listed document."""
+    answering: Sequence[Sentence | None] = ()
+    """The span of the answering sentence in the text of each hit."""
+    collections: Sequence[str] = ()
+    """The collection of each listed document."""
+    beginnings: Sequence[str] = ()
+    """The first characters of each listed document."""
 
 
 class Listings:
@@ -95,10 +93,11 @@ class Listings:
                 max_chars=settings.max_excerpt_chars,
                 explain=ranked.explain if explain else None,
             )
-            page.ranked = ranked
+            page.total, page.facets = len(ranked.passages), ranked.facets
             page.facts = [
                 ranked.facts.get((passage.source, passage.place.document)) for passage in shown
             ]
+            page.answering = _find_answering(hits, ranked.asked, sources)
             return Results(hits, [*ranked.notes, *stale], ranked.confidence)
 
         return answer
@@ -125,6 +124,48 @@ class Listings:
         return sum(len(ranked.passages) for ranked in self._rankings.values())
 
 
+def list_documents(offset: int, limit: int, prefix: str, page: Page) -> SearchFunction:
+    """Return a function that lists the documents that filters admit, the latest first."""
+
+    def answer(sources: Sequence[Source], _settings: SearchSettings, _explain: bool) -> Results:
+        admitted = [
+            (source, facts)
+            for source in sources
+            for facts in source.snapshot.admitting(
+                resolve_globs(source.plan.filters, source.snapshot)
+            )
+        ]
+        admitted.sort(key=lambda pair: (-pair[1].modified_ns, pair[0].collection, pair[1].uri))
+        shown = admitted[offset : offset + limit]
+        page.total = len(admitted)
+        page.facets = count_facets(
+            (FacetValues.of(facts, source.collection) for source, facts in admitted), prefix
+        )
+        page.facts = [facts for _, facts in shown]
+        page.collections = [source.collection for source, _ in shown]
+        page.beginnings = [
+            (source.snapshot.text(facts.uri) or "")[:PREVIEW_CHARS] for source, facts in shown
+        ]
+        return Results([], [])
+
+    return answer
+
+
+def _find_answering(
+    hits: Sequence[Hit], asked: FocusQuery, sources: Sequence[Source]
+) -> list[Sentence | None]:
+    """Return where the sentence that answers best is in each hit; headings are shown anyway."""
+    plan = next((source.plan for source in sources if source.plan.vector is not None), None)
+    if plan is not None and plan.embedder is not None and plan.embedder.quick:
+        asked = replace(asked, vector=plan.vector, embedder=plan.embedder)
+    spans: list[Sentence | None] = []
+    for hit in hits:
+        best = find_best_sentences(hit.text[:PREVIEW_CHARS], asked, code=hit.lane == "code")
+        first = next((sentence for sentence in best if not sentence.heading), None)
+        spans.append((first.start, first.end) if first else None)
+    return spans
+
+
 def _rank(
     sources: Sequence[Source],
     settings: SearchSettings,
@@ -139,67 +180,20 @@ def _rank(
     for number, source in enumerate(deep):
         documents = sorted({passage.place.document for passage in best if passage.source == number})
         facts.update(((number, fact.document), fact) for fact in source.snapshot.facts(documents))
-    best_facts = (facts.get((passage.source, passage.place.document)) for passage in best)
+    best_facts = (
+        (sources[passage.source].collection, facts.get((passage.source, passage.place.document)))
+        for passage in best
+    )
     return Ranked(
         generations=generations,
         passages=best,
         facts=facts,
-        facets=count(
-            (
-                FacetValues(fact.lane, fact.uri, fact.language, fact.modified_ns, fact.tags)
-                for fact in best_facts
-                if fact is not None
-            ),
-            prefix,
+        facets=count_facets(
+            (FacetValues.of(fact, name) for name, fact in best_facts if fact is not None), prefix
         ),
         notes=(*ranking.notes, *notes),
         confidence=confidence,
         # Without the model, which may be released in the meantime.
         explain=replace(ranking, plan=replace(ranking.plan, embedder=None)).explain_fully,
+        asked=replace(FocusQuery.from_ranking(ranking), vector=None, embedder=None),
     )
-
-
-def count(documents: Iterable[FacetValues], prefix: str = "") -> Facets:
-    """Count documents by kind, folder, language, tag and age, most frequent first.
-
-    Folders are those below ``prefix``; a folder that contains all documents is skipped.
-    """
-    kinds: Counter[str] = Counter()
-    languages: Counter[str] = Counter()
-    tags: Counter[str] = Counter()
-    ages: Counter[str] = Counter()
-    uris: list[str] = []
-    now = datetime.now(UTC).timestamp()
-    for document in documents:
-        kinds[document.lane] += 1
-        languages[document.language] += 1
-        tags.update(document.tags)
-        if document.lane != "commits":
-            uris.append(document.uri)
-        age = now - document.modified_ns / 1e9
-        ages.update(name for name, seconds in AGES if age <= seconds)
-    return {
-        "lane": _most_frequent(kinds),
-        "path": _most_frequent(_count_folders(uris, prefix)),
-        "language": _most_frequent(languages),
-        "tag": _most_frequent(tags),
-        "age": [(name, ages[name]) for name, _ in AGES if ages[name]],
-    }
-
-
-def _count_folders(uris: Sequence[str], prefix: str) -> Counter[str]:
-    """Count documents per folder below ``prefix``, or below the only folder that has them all."""
-    while True:
-        folders: Counter[str] = Counter()
-        for uri in uris:
-            folder, below, _ = uri[len(prefix) :].partition("/")
-            if below and uri.startswith(prefix):
-                folders[f"{prefix}{folder}/"] += 1
-        if len(folders) != 1 or folders.total() < len(uris):
-            return folders
-        [prefix] = folders
-
-
-def _most_frequent(counts: Counter[str]) -> list[tuple[str, int]]:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [item for item in ordered if item[0]][:_MAX_VALUES]

@@ -11,8 +11,10 @@ const VIEWS = {
   generations: () => import("/web/generations.js"),
   health: () => import("/web/health.js"),
   evaluation: () => import("/web/evaluation.js"),
+  earlier: () => import("/web/earlier.js"),
 };
-const TITLES = { search: "Search", read: "Reading", graph: "Graph", generations: "History", health: "Health", evaluation: "Quality" };
+const TITLES = { search: "Search", read: "Reading", graph: "Graph", generations: "History", health: "Health", evaluation: "Quality", earlier: "Earlier version" };
+const PARENTS = { read: "search", earlier: "generations" };
 const GO = { s: "search", g: "graph", t: "generations", h: "health", e: "evaluation" };
 const main = byId("main");
 const field = byId("q");
@@ -26,6 +28,7 @@ let latest = null;
 // The part of the frame that views use.
 const frame = {
   field,
+  typing: false, // Whether the view is opened by typing into the field.
   state: () => latest,
   onState(listener) {
     listeners.add(listener);
@@ -52,7 +55,7 @@ async function show() {
   leave?.();
   leave = null;
   for (const item of byId("views").children) {
-    const isCurrent = item.dataset.view === view || (view === "read" && item.dataset.view === "search");
+    const isCurrent = item.dataset.view === (PARENTS[view] || view);
     if (isCurrent) item.setAttribute("aria-current", "page");
     else item.removeAttribute("aria-current");
   }
@@ -60,7 +63,9 @@ async function show() {
   frame.title(view === "search" ? "" : TITLES[view]);
   if (view !== "search" && view !== "read") field.value = "";
   try {
-    const module = await VIEWS[view]();
+    const loading = VIEWS[view]();
+    // Search is loaded already, and no letter is typed between two statements.
+    const module = loading instanceof Promise ? await loading : loading;
     if (visit !== visits) return;
     const shown = module.show(main, params, frame);
     current = { view, keys: shown.keys || {}, update: shown.update };
@@ -115,8 +120,12 @@ byId("help-close").addEventListener("click", () => byId("help").close());
 
 byId("ask").addEventListener("submit", (event) => event.preventDefault());
 field.addEventListener("input", () => {
-  if (parseLocation().view === "search") current.keys.typed?.();
-  else location.hash = link("search", { q: field.value });
+  if (current.view === "search") return current.keys.typed();
+  // One step back leads to where the reader was, whatever is typed now.
+  history.pushState(null, "", link("search", { q: field.value }));
+  frame.typing = true;
+  show();
+  frame.typing = false;
 });
 
 // --- theme ----------------------------------------------------------------------------------------

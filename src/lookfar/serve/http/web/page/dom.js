@@ -34,6 +34,7 @@ function append(node, children) {
 
 export const h = (tag, props, ...children) => fill(document.createElement(tag), props, children);
 export const s = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
+export const change = (node, props) => fill(node, props, []);
 export const byId = (id) => document.getElementById(id);
 
 export function replace(node, ...children) {
