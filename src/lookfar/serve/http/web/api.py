@@ -17,10 +17,10 @@ from lookfar.index.progress import Progress
 from lookfar.library.searching import ANY_WORDS
 from lookfar.model import Filters, Hit, Lane, Listed, Mode
 from lookfar.retrieve.locate.address import format_citation
+from lookfar.serve.http.web.changes import ROWS as HISTORY_ROWS
 from lookfar.serve.http.web.document import ROWS as DOCUMENT_ROWS
 from lookfar.serve.http.web.facets import FacetValues, count_facets, facets_as_json
-from lookfar.serve.http.web.graph import ROWS as GRAPH_ROWS
-from lookfar.serve.http.web.history import ROWS as HISTORY_ROWS
+from lookfar.serve.http.web.graph_routes import ROWS as GRAPH_ROWS
 from lookfar.serve.http.web.marks import find_marks, marked_terms
 from lookfar.serve.http.web.result_pages import (
     PREVIEW_CHARS,

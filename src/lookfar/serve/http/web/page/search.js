@@ -216,7 +216,7 @@ export function show(main, params, frame) {
     timer = setTimeout(run, WAIT);
   }
 
-  // Somebody who reads the list or its selected result decides when it changes.
+  // While the list or its selected result is being read, the reader decides when it changes.
   let seen = null;
   const unlisten = frame.onState((state) => {
     const mark = JSON.stringify(state.collections.map((item) => [item.collection, item.generation, item.held]));
