@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lookfar.collections.collection import Collection
-from lookfar.collections.read_documents import unknown_document
 from lookfar.model import DocumentVersion
+from lookfar.retrieve.locate.nearest import unknown_document
 
 
 def list_versions(collection: Collection, uri: str) -> list[DocumentVersion]:

@@ -46,7 +46,7 @@ def _choose(texts: Iterable[str], most: int) -> list[str]:
 
 
 def _spread_over_folders(documents: Sequence[Listed]) -> Iterator[Listed]:
-    """Yield the latest document of each folder, then the others, so that every folder is represented."""
+    """Yield the latest document of each folder, then the others."""
     seen: set[str] = set()
     others: list[Listed] = []
     for document in documents:
