@@ -43,6 +43,22 @@ export function replace(node, ...children) {
   return node;
 }
 
+const styles = new Map();
+
+// Load the style sheet of a view once.
+export function loadStyles(path) {
+  if (!styles.has(path)) {
+    styles.set(path, new Promise((resolve) => {
+      const sheet = document.createElement("link");
+      sheet.rel = "stylesheet";
+      sheet.setAttribute("href", path);
+      sheet.onload = sheet.onerror = resolve;
+      document.head.append(sheet);
+    }));
+  }
+  return styles.get(path);
+}
+
 // Return the text of a document with hidden characters made visible.
 export function visibleText(text) {
   if (!HIDDEN.test(text)) return [text];

@@ -1,6 +1,6 @@
 // What a document said in an earlier generation, and what changed since then.
 
-import { age, announce, h, link, name, plural, problem, replace, visibleText } from "/web/dom.js";
+import { age, announce, h, link, loadStyles, name, plural, problem, replace, visibleText } from "/web/dom.js";
 import { ask } from "/web/api.js";
 
 const CONTEXT = { "+": ["added", "Added"], "-": ["removed", "Removed"], " ": ["same", ""] };
@@ -17,7 +17,8 @@ export function show(main, params, frame) {
 
   async function load() {
     try {
-      page = await ask("earlier", { collection, uri, generation, when: generation ? "" : params.get("when") || "" }, leaving.signal);
+      const body = { collection, uri, generation, when: generation ? "" : params.get("when") || "" };
+      [page] = await Promise.all([ask("earlier", body, leaving.signal), loadStyles("/web/read.css")]);
       ({ collection, generation } = page);
       frame.title(`${page.title || uri}, earlier`);
       draw();

@@ -1,7 +1,7 @@
 // A document to read: rendered or as its source, with the cited place marked in both, its outline,
 // its properties and related documents, and the way to the other results of a search.
 
-import { announce, h, link, name, number, plural, problem, replace, visibleText } from "/web/dom.js";
+import { announce, h, link, loadStyles, name, number, plural, problem, replace, visibleText } from "/web/dom.js";
 import { ask } from "/web/api.js";
 import { Paper, Pieces } from "/web/paint.js";
 import { hasCode, Renderer } from "/web/render.js";
@@ -26,20 +26,6 @@ const TOP = 150; // Below the bar, where a reader looks first.
 const STYLES = { heading: "h", strong: "b", code: "q", link: "l", picture: "l", embed: "l", tag: "l", html: "c", html_block: "c", math: "q" };
 
 const squeeze = (text) => text.replace(/\s+/g, " ").trim();
-
-let styled = null;
-
-// Load the style sheet of this view once.
-function loadStyles() {
-  styled ??= new Promise((resolve) => {
-    const sheet = document.createElement("link");
-    sheet.rel = "stylesheet";
-    sheet.setAttribute("href", "/web/read.css");
-    sheet.onload = sheet.onerror = resolve;
-    document.head.append(sheet);
-  });
-  return styled;
-}
 
 export function show(main, params, frame) {
   const given = {
@@ -71,7 +57,7 @@ export function show(main, params, frame) {
       const lines = given.from ? `:${given.from}-${given.until || given.from}` : "";
       const target = `${given.uri}${lines || (given.heading ? `#${given.heading}` : "")}`;
       const [answer] = await Promise.all([
-        ask("document", { target, collection: given.collection, query: given.query, render: true }, leaving.signal), loadStyles()]);
+        ask("document", { target, collection: given.collection, query: given.query, render: true }, leaving.signal), loadStyles("/web/read.css")]);
       if (leaving.signal.aborted) return;
       page = answer;
       frame.title(page.title || page.uri);
@@ -161,7 +147,8 @@ export function show(main, params, frame) {
     return h("div", { class: "facts" },
       listed.map((fact) => h("span", null, name(fact))),
       (page.outline?.tags || []).map((tag) => h("a", { class: "hashtag", href: link("search", { tag }) }, name(`#${tag}`))),
-      h("a", { href: link("graph", { c: page.collection, around: page.uri }) }, "in the graph"),
+      h("a", { href: link("graph", { c: page.collection, around: page.uri }) }, "in the graph"), " · ",
+          h("a", { href: link("earlier", { c: page.collection, u: page.uri }) }, "earlier versions"),
       page.tree ? toggle : null);
   }
 
