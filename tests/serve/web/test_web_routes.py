@@ -217,16 +217,16 @@ def test_the_overview_counts_every_document(site: Served) -> None:
 
 def test_filters_without_words_list_the_documents_they_admit(site: Served) -> None:
     answer = site.ask("POST", "/api/search", {"query": " ", "tags": ["sea"]}).json
-    assert {hit["uri"] for hit in answer["hits"]} == {"sea/harbour.md", "sea/lamp.md"}
+    assert {hit["uri"] for hit in answer["documents"]} == {"sea/harbour.md", "sea/lamp.md"}
     assert (answer["total"], answer["more"]) == (2, False)
-    lamp = next(hit for hit in answer["hits"] if hit["uri"] == "sea/lamp.md")
+    lamp = next(hit for hit in answer["documents"] if hit["uri"] == "sea/lamp.md")
     assert lamp["excerpt"].startswith("Lamp · The lamp of the harbour burns whale oil. Its keeper")
     assert {each["value"]: each["count"] for each in answer["facets"]["tag"]} == {
         "sea": 2,
         "safe": 1,
     }
     second = site.ask("POST", "/api/search", {"tags": ["sea"], "offset": 1, "limit": 1}).json
-    assert second["hits"] == answer["hits"][1:]
+    assert second["documents"] == answer["documents"][1:]
     refused = site.ask("POST", "/api/search", {"query": ""})
     assert (refused.status, refused.error["code"]) == (400, "INVALID_ARGUMENT")
 
@@ -243,7 +243,7 @@ def test_only_the_named_collections_are_searched(tmp_path: Path) -> None:
         part = served.ask("POST", "/api/search", only).json
         assert [hit["collection"] for hit in part["hits"]] == ["notes"]
         listed = served.ask("POST", "/api/search", {"collections": ["notes"]}).json
-        assert [hit["uri"] for hit in listed["hits"]] == ["lamp.md"]
+        assert [hit["uri"] for hit in listed["documents"]] == ["lamp.md"]
 
 
 def test_suggestions_come_from_the_collection(site: Served) -> None:

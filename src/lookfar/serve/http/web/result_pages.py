@@ -135,7 +135,7 @@ def list_documents(offset: int, limit: int, prefix: str, page: Page) -> SearchFu
                 resolve_globs(source.plan.filters, source.snapshot)
             )
         ]
-        admitted.sort(key=lambda pair: (-pair[1].modified_ns, pair[0].collection, pair[1].uri))
+        admitted.sort(key=lambda pair: (-pair[1].time_ns, pair[0].collection, pair[1].uri))
         shown = admitted[offset : offset + limit]
         page.total = len(admitted)
         page.facets = count_facets(

@@ -3,6 +3,7 @@
 import { h, name, number, replace } from "/web/dom.js";
 import { AGES, KIND_NAMES, MANY } from "/web/query.js";
 
+const MOST_PROPERTIES = 12;
 const MODES = [["", "Both"], ["keyword", "Words"], ["vector", "Meaning"]];
 
 export const nameFilter = (kind, value) => ({
@@ -59,10 +60,10 @@ export function createFilters(facets, { wanted, go }) {
   // A value with the values below it, which a small button unfolds.
   function branch(kind, facet, above, leaf) {
     const key = `${kind}:${facet.value}`;
-    const label = facet.value.slice(above.length).replace(/^\//, "");
+    const label = facet.label ?? facet.value.slice(above.length).replace(/^\//, "");
     if (!facet.below?.length) return h("div", { class: "branch" }, leaf(kind, facet, label));
     const inside = h("div", { class: "below" }, facet.below.map((child) => branch(kind, child, facet.value, leaf)));
-    const chosen = kind === "path" ? wanted().path.startsWith(facet.value) : wanted()[kind].some((value) => value.startsWith(`${facet.value}/`));
+    const chosen = kind === "path" ? wanted().path.startsWith(facet.value) : facet.below.some(({ value }) => wanted()[kind].some((other) => other === value || other.startsWith(`${value}/`)));
     const twist = h("button", { class: "twist", type: "button", "aria-label": `Below ${label}`, on: { click: () => show(!open.has(key)) } });
     function show(unfold) {
       if (unfold) open.add(key);
@@ -87,23 +88,21 @@ export function createFilters(facets, { wanted, go }) {
   }
 
   // Values of properties, and a field for conditions such as due<2026-12-01.
-  function properties(values) {
-    const field = h("input", { class: "condition", type: "text", placeholder: "due<2026-12-01", "aria-label": "Condition on a property", "data-facet": "where", on: {
-      keydown: (event) => {
-        if (event.key !== "Enter" || !field.value.trim()) return;
-        event.preventDefault();
-        go(turn(wanted(), "where", field.value.trim()));
-      },
-    } });
-    const known = new Set(values.flatMap((facet) => (facet.below || []).map((child) => `${facet.value}=${child.value}`)));
+  function properties(list) {
+    const known = new Set();
+    const branches = list.filter((property) => !property.name.startsWith("file.")).slice(0, MOST_PROPERTIES).map((property) => {
+      const key = property.name.trim().replace(/\s+/g, "-");
+      const below = property.values.map(({ value, count }) => ({ value: `${key}=${value}`, label: value, count }));
+      below.forEach(({ value }) => known.add(value));
+      return branch("where", { value: `has:${key}`, label: property.name, count: property.documents, below }, "", (kind, facet) => box(kind, facet, facet.label));
+    });
+    wanted().where.filter((value) => value.startsWith("has:")).forEach((value) => known.add(value));
     const others = wanted().where.filter((value) => !known.has(value));
-    if (!values.length && !others.length) return null;
-    const leaf = (_, facet, label) => (facet.below
-      ? h("span", { class: "facet" }, h("span", { class: "what" }, name(label)), h("span", { class: "count" }, number(facet.count)))
-      : box("where", facet, label));
-    return group("Property",
-      values.map((facet) => branch("where", { ...facet, below: (facet.below || []).map((child) => ({ value: `${facet.value}=${child.value}`, count: child.count })) }, "", (kind, item, label) => leaf(kind, item, label.replace(/^=/, "")))),
-      others.map((value) => box("where", { value, count: 0 }, value)), field);
+    if (!branches.length && !others.length) return null;
+    const field = h("input", { class: "condition", type: "text", placeholder: "due<2026-12-01", "aria-label": "Condition on a property", "data-facet": "where", on: {
+      keydown: (event) => event.key === "Enter" && field.value.trim() && go(turn(wanted(), "where", field.value.trim())),
+    } });
+    return group("Property", branches, others.map((value) => box("where", { value, count: 0 }, value)), field);
   }
 
   const choice = (kind, value, text, count) => h("label", { class: "facet" },

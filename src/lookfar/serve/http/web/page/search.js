@@ -14,6 +14,9 @@ const FIRST = 100;
 const DEEP = 10000;
 const WAIT = 40;
 
+// The passages that answer a question, or without one the documents that filters admit.
+const rowsOf = (answer) => (answer.query.trim() ? answer.hits : answer.documents);
+
 // The last position in the list, for when the user comes back from reading.
 let remembered = { key: "", top: 0, at: -1 };
 
@@ -22,7 +25,7 @@ export function show(main, params, frame) {
   let wanted = parseSearch(params);
   let typing = frame.typing; // Whether the current history entry is one that typing replaces.
   let [results, hits, total, depth] = [null, new Map(), 0, FIRST];
-  let [asked, timer, waitingFor, inspected] = [null, 0, new Set(), ""];
+  let [asked, timer, waitingFor, inspected, properties] = [null, 0, new Set(), "", null];
 
   const facets = h("div", { class: "facets" });
   const summary = h("p", { class: "summary" });
@@ -91,7 +94,7 @@ export function show(main, params, frame) {
   function fill(answer, keep) {
     const before = keep && hits.get(view.chosen) ? keyOf(hits.get(view.chosen)) : "";
     [results, total] = [answer, answer.total];
-    hits = new Map(answer.hits.map((hit, index) => [index, hit]));
+    hits = new Map(rowsOf(answer).map((hit, index) => [index, hit]));
     waitingFor.clear();
     replace(start);
     const noun = answer.query.trim() ? "result" : "document";
@@ -101,7 +104,7 @@ export function show(main, params, frame) {
       h("p", { class: "note-line" }, visibleText(note.detail))),
       // Above the list, because a narrow window shows only the list.
       total ? null : h("p", { class: "empty" }, "Nothing found. Try other words or fewer filters."));
-    filters.draw(answer.facets);
+    filters.draw({ ...answer.facets, property: properties });
     const key = JSON.stringify(wanted);
     const back = !keep && remembered.key === key;
     view.fill(hits, total);
@@ -122,7 +125,7 @@ export function show(main, params, frame) {
     try {
       const answer = await ask("search", searchBody(wanted, offset, depth), mine.signal);
       if (mine !== asked) return;
-      answer.hits.forEach((hit, at) => hits.set(offset + at, hit));
+      rowsOf(answer).forEach((hit, at) => hits.set(offset + at, hit));
       view.draw();
       inspect();
     } catch (error) {
@@ -176,7 +179,8 @@ export function show(main, params, frame) {
     try {
       const known = await ask("overview", {}, mine.signal);
       if (mine !== asked) return;
-      filters.draw(known.facets);
+      properties = known.properties;
+      filters.draw({ ...known.facets, property: properties });
       const { titles, questions, symbols, tags, folders } = known.suggestions;
       const chip = (text, onClick) => h("button", { type: "button", class: "chip", on: { click: onClick } }, name(text));
       const example = (text) => chip(text, () => { field.value = text; typed(); field.focus(); });
@@ -230,6 +234,17 @@ export function show(main, params, frame) {
     }
   });
   run();
+  if (!isEmpty(wanted)) loadProperties();
+
+  // The properties of all documents are filters; they are the same for every question.
+  async function loadProperties() {
+    try {
+      ({ properties } = await ask("overview"));
+      if (results) filters.draw({ ...results.facets, property: properties });
+    } catch {
+      // The other filters work without them; the search itself reports what is wrong.
+    }
+  }
 
   return {
     update(given) {
