@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import posixpath
 import re
+import threading
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import Field
 
@@ -29,6 +30,9 @@ _DOCUMENT_CHARS: Final = 400_000
 """How much of a document the page shows."""
 _MOST_PROPERTIES: Final = 60
 _LONGEST_PROPERTY: Final = 1_000
+_TEXTS: Final = "web.texts"
+_MOST_TEXTS: Final = 4
+_LOCK: Final = threading.Lock()
 _HEADING: Final = re.compile(r"(?P<uri>.+?)#(?P<heading>.+)")
 
 
@@ -53,8 +57,10 @@ def _document(session: Session, given: DocumentInput, call: Call) -> Result:
     entries: list[Json] = []
     totals: Json = {}
     if part.state != "gone":
-        whole = library.read(part.uri, collection=part.collection)
+        if given.target != part.uri:
+            whole = library.read(part.uri, collection=part.collection)
         outline = library.outline(part.uri, collection=part.collection)
+        _remember(session, whole, outline)
         if not given.alone:
             entries, totals = _find_related(session, part)
     text = whole.text[:_DOCUMENT_CHARS]
@@ -225,19 +231,48 @@ def _cut(data: Json) -> None:
 class HighlightInput(Input):
     target: Annotated[str, Field(min_length=1, description="URI")]
     collection: str = ""
+    sha256: Annotated[
+        str, Field(description="The hash of the text as it was shown, which saves reading it again")
+    ] = ""
+
+
+class _Shown(NamedTuple):
+    """A text that the page shows, and how it is coloured."""
+
+    text: str
+    language: str
+    """Empty if it is rendered, so that only its code blocks are coloured."""
+
+
+def _remember(session: Session, whole: Reading, outline: Outline) -> _Shown:
+    """Keep the last texts by their hashes: parsing a long file again takes time."""
+    language = "" if _is_rendered(whole, outline) else outline.language
+    shown = _Shown(whole.text[:_DOCUMENT_CHARS], language)
+    with _LOCK:
+        texts: dict[tuple[str, str], _Shown] = session.memory.setdefault(_TEXTS, {})
+        texts.pop((whole.collection, whole.sha256), None)
+        texts[(whole.collection, whole.sha256)] = shown
+        while len(texts) > _MOST_TEXTS:
+            del texts[next(iter(texts))]
+    return shown
 
 
 def _highlight(session: Session, given: HighlightInput, _: Call) -> Result:
     """Return the tokens of a source file, or of the code in a Markdown document."""
     library = session.library
-    whole = library.read(given.target, collection=given.collection)
-    outline = library.outline(whole.uri, collection=whole.collection)
-    text = whole.text[:_DOCUMENT_CHARS]
-    if _is_rendered(whole, outline):
-        tokens = _highlight_blocks(text)
+    digest, shown = given.sha256, None
+    if given.collection in library.collections:  # It may be reached with this token.
+        with _LOCK:
+            shown = session.memory.get(_TEXTS, {}).get((given.collection, given.sha256))
+    if shown is None:
+        whole = library.read(given.target, collection=given.collection)
+        outline = library.outline(whole.uri, collection=whole.collection)
+        digest, shown = whole.sha256, _remember(session, whole, outline)
+    if shown.language:
+        tokens = highlight(shown.text, shown.language)
     else:
-        tokens = highlight(text, outline.language)
-    return Result({"sha256": whole.sha256, "tokens": tokens}, "")
+        tokens = _highlight_blocks(shown.text)
+    return Result({"sha256": digest, "tokens": tokens}, "")
 
 
 def _highlight_blocks(text: str) -> list[tuple[int, int, str]]:

@@ -39,6 +39,7 @@ export function show(main, params, frame) {
   let [page, paper, sections, pieces, renderer, starts] = [null, null, [], null, null, []];
   let source = localStorage.getItem(VIEW_KEY) === "source";
   let hits = [null, null];
+  let placed = -1; // Where the page was scrolled to, to show what is cited.
 
   const article = h("article", { class: "sheet", "aria-label": "Document" }, h("p", { class: "empty" }, "Loading…"));
   const outline = h("nav", { class: "outline", "aria-label": "Outline" });
@@ -77,10 +78,13 @@ export function show(main, params, frame) {
     const code = page.tree ? page.tree.some(hasCode) : page.outline?.language;
     try {
       if (!code || !page.text.trim()) return;
-      const answer = await ask("highlight", { target: page.uri, collection: page.collection }, leaving.signal);
+      const answer = await ask("highlight", { target: page.uri, collection: page.collection, sha256: page.sha256 }, leaving.signal);
       if (answer.sha256 !== page.sha256 || !answer.tokens.length) return;
       paper.colour(answer.tokens);
-      pieces.refresh();
+      if (page.tree && !source) for (const code of body.querySelectorAll(".code code")) code.repaint?.();
+      else pieces.refresh();
+      // Other lines are as high as before, but the browser may have moved the page.
+      if (scrollY === placed) showPlace();
     } catch {
       // Code without colours is still readable.
     } finally {
@@ -282,7 +286,9 @@ export function show(main, params, frame) {
     if (wanted === undefined || !body.isConnected) return;
     let element = elementAt(wanted);
     if (!given.heading && page.part) element = article.querySelector(".within, .part") || element;
-    if (element.getBoundingClientRect().top > innerHeight * 0.6) element.scrollIntoView({ block: "start" });
+    if (placed < 0 && element.getBoundingClientRect().top <= innerHeight * 0.6) return;
+    element.scrollIntoView({ block: "start" });
+    placed = scrollY;
   }
 
   function go(offset) {

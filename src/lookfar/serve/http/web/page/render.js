@@ -1,7 +1,7 @@
 // Elements for the nodes of a rendered document. The server names what a node is, and only the kinds
 // in the table below exist; their text comes from the document, character by character.
 
-import { announce, confirm, h, link, name, visibleText } from "/web/dom.js";
+import { announce, confirm, h, link, name, replace, visibleText } from "/web/dom.js";
 import { ask, askBlob } from "/web/api.js";
 import { Paper } from "/web/paint.js";
 
@@ -53,6 +53,12 @@ export class Renderer {
     return made;
   }
 
+  // Whether a part of a node is cited: it must not be folded away then.
+  touches(node) {
+    const { part } = this.paper;
+    return part !== null && this.paper.at(node[1]) < part[1] && this.paper.at(node[2]) > part[0];
+  }
+
   cites(node) {
     return node[2] > node[1] && this.paper.isCited(this.paper.at(node[1]), this.paper.at(node[2]));
   }
@@ -68,11 +74,10 @@ export class Renderer {
       return this.paper.nodes(this.paper.at(start), this.paper.at(end), { shown: node.length > 3 ? node[3] : null, cited: !inside.cited });
     }
     if (!Object.hasOwn(KINDS, kind)) throw new Error(`unknown node: ${kind}`);
-    const made = KINDS[kind](this, children, details || {}, inside, node);
-    if (BLOCKS.has(kind) && made instanceof Element) {
-      made.dataset.at = this.paper.at(start);
-      if (!inside.cited && (kind === "item" || kind === "row") && this.cites(node)) made.classList.add("within");
-    }
+    const cited = kind === "item" && !inside.cited && this.cites(node);
+    const made = KINDS[kind](this, children, details || {}, cited ? { ...inside, cited } : inside, node);
+    if (BLOCKS.has(kind) && made instanceof Element) made.dataset.at = this.paper.at(start);
+    if (cited) made.classList.add("within");
     return made;
   }
 
@@ -141,7 +146,7 @@ export class Renderer {
         const page = await ask("document", { target, collection: this.collection, render: true, alone: true }, this.signal);
         const inner = new Renderer({ ...this, paper: new Paper({ text: page.text, base: page.base }), uri: page.uri, outer: [...this.outer, key] });
         if (!page.tree || page.tree.some(hasCode)) {
-          const colours = await ask("highlight", { target: page.uri, collection: page.collection }, this.signal);
+          const colours = await ask("highlight", { target: page.uri, collection: page.collection, sha256: page.sha256 }, this.signal);
           if (colours.sha256 === page.sha256) inner.paper.colour(colours.tokens);
         }
         body.append(...(page.tree ? inner.blocks(page.tree).flat(Infinity) : [h("pre", { tabindex: "0" }, inner.paper.nodes(0, page.text.length))]));
@@ -155,6 +160,7 @@ export class Renderer {
 
   codeBlock(children, details, inside) {
     const code = h("code", null, this.all(children, inside));
+    code.repaint = () => replace(code, this.all(children, inside));
     const copy = h("button", { type: "button", class: "copy", on: { click: async () => {
       try {
         await navigator.clipboard.writeText(code.textContent);
@@ -167,23 +173,22 @@ export class Renderer {
       h("pre", { tabindex: "0", role: "region", "aria-label": details.language ? `Code: ${details.language}` : "Code" }, code));
   }
 
-  callout(children, details, inside) {
+  callout(children, details, inside, node) {
     const type = /^[\w-]+$/.test(details.type) ? details.type : "note";
     const named = children[0]?.[0] === "title" ? children[0] : null;
     const title = named ? this.all(named[3], inside) : type.charAt(0).toUpperCase() + type.slice(1);
     const body = this.all(named ? children.slice(1) : children, inside);
     const attributes = { class: `callout tone-${GROUPS[type] || "note"}`, "data-callout": type };
-    if (details.fold) return h("details", { ...attributes, open: details.fold === "+" }, h("summary", { class: "callout-title" }, title), body);
+    if (details.fold) return h("details", { ...attributes, open: details.fold === "+" || this.touches(node) }, h("summary", { class: "callout-title" }, title), body);
     return h("div", { ...attributes, role: "note" }, h("p", { class: "callout-title" }, title), body);
   }
 
   table(children, details, inside) {
     const align = details.align || [];
     const row = (node, tag) => {
-      const made = h("tr", { "data-at": this.paper.at(node[1]) }, node[3].map((cell, at) =>
-        h(tag, { class: align[at] === "right" || align[at] === "center" ? `to-${align[at]}` : null, scope: tag === "th" ? "col" : null }, this.all(cell[3], inside))));
-      if (!inside.cited && this.cites(node)) made.classList.add("within");
-      return made;
+      const cited = !inside.cited && this.cites(node);
+      return h("tr", { class: cited ? "within" : null, "data-at": this.paper.at(node[1]) }, node[3].map((cell, at) =>
+        h(tag, { class: align[at] === "right" || align[at] === "center" ? `to-${align[at]}` : null, scope: tag === "th" ? "col" : null }, this.all(cell[3], cited ? { ...inside, cited } : inside))));
     };
     const heads = children.filter((node) => node[4]?.head);
     return h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Table" }, h("table", null,
@@ -243,7 +248,7 @@ const KINDS = {
   html_block: wrap("pre", { class: "raw", tabindex: "0", role: "region", "aria-label": "HTML, shown as text" }),
   plain: wrap("pre", { class: "raw", tabindex: "0", role: "region", "aria-label": "Text" }),
   footnote: (made, ...given) => made.footnote(...given),
-  details: (made, children, details, inside) => h("details", { open: Boolean(details.open) },
+  details: (made, children, details, inside, node) => h("details", { open: Boolean(details.open) || made.touches(node) },
     children.some((child) => child[0] === "summary") ? null : h("summary", null, "Details"), made.all(children, inside)),
   summary: wrap("summary"),
   place: (made, children, details) => h("p", { class: "place" }, name(placeName(details.label))),
