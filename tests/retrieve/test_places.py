@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lookfar.model import Places
-from lookfar.retrieve.locate.places import find_place, list_places
+from lookfar.retrieve.locate.places import describe_missing, find_place, list_places, warn_of_more
 
 PAGES: Places = ((0, "page=1"), (100, "page=2"), (100, "page=3"), (250, "page=4"))
 """Page 2 has no text."""
@@ -78,3 +78,28 @@ def test_cells_are_found_in_the_parts_of_their_sheet(
     wanted: str, span: tuple[int, int] | None
 ) -> None:
     assert find_place(SHEETS, wanted, 200) == span
+
+
+@pytest.mark.parametrize(
+    ("places", "wanted", "instead"),
+    [
+        (PAGES, "page=5", "It has page=1 to page=4."),
+        (PAGES[:1], "slide 2", "It has page=1."),
+        (SHEETS, "Budget!A99:F120", "It has Budget!A1:F40 to Q1 plan!D1:E9."),
+        (PAGES, "Introduction", ""),
+        ((), "page=5", ""),
+    ],
+)
+def test_a_missing_page_or_range_is_answered_with_those_there_are(
+    places: Places, wanted: str, instead: str
+) -> None:
+    assert describe_missing(places, wanted) == instead
+
+
+def test_a_range_that_holds_more_cells_than_asked_for_says_so() -> None:
+    labels = ("Budget!A1:F40",)
+    (warning,) = warn_of_more(SHEETS, "Budget!A1:F20", labels)
+    assert "Budget!A1:F40" in warning
+    assert warn_of_more(SHEETS, "Budget!A1:F40", labels) == ()
+    assert warn_of_more(PAGES, "page=3", ("page=3",)) == ()
+    assert warn_of_more((), "a1", ()) == ()

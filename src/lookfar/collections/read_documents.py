@@ -35,7 +35,7 @@ from lookfar.model import (
 )
 from lookfar.ports import Place, Snapshot
 from lookfar.retrieve.locate.nearest import unknown_document
-from lookfar.retrieve.locate.places import list_places, stored_places
+from lookfar.retrieve.locate.places import list_places, stored_places, warn_of_more
 from lookfar.retrieve.locate.resolve import Meaning, is_path, resolve_target
 from lookfar.retrieve.locate.resolve import find_meaning as find_meaning_in
 from lookfar.retrieve.locate.symbols import is_symbol_name
@@ -83,6 +83,7 @@ def read(collection: Collection, target: str | Target, *, name: str = "") -> Rea
         if wanted.heading and document.lane == "code":
             span = widen_to_lines(document.text, span)
     text = document.text[span.start : span.end]
+    places = list_places(document.places, span.start, span.end)
     return Reading(
         collection=name or collection.name,
         uri=document.uri,
@@ -93,8 +94,8 @@ def read(collection: Collection, target: str | Target, *, name: str = "") -> Rea
         text=text,
         state=state,
         extracted=extractor_for(document.uri) is not None and document.lane == "docs",
-        places=list_places(document.places, span.start, span.end),
-        warnings=document.warnings,
+        places=places,
+        warnings=(*document.warnings, *warn_of_more(document.places, wanted.heading, places)),
         also=wanted.also,
     )
 

@@ -40,6 +40,13 @@ class _Cells(NamedTuple):
             and other.rows[0] <= self.rows[1]
         )
 
+    def exceeds(self, other: _Cells) -> bool:
+        """Return whether this range has columns or rows that the other lacks."""
+        return any(
+            own[0] < others[0] or own[1] > others[1]
+            for own, others in ((self.columns, other.columns), (self.rows, other.rows))
+        )
+
 
 def stored_places(snapshot: Snapshot, uri: str) -> Places:
     """Return the places of an indexed document; none unless its text was extracted."""
@@ -74,6 +81,29 @@ def find_place(places: Places, wanted: str, length: int) -> tuple[int, int] | No
         return None
     first, last = chosen[0], chosen[-1]
     return places[first][0], places[last + 1][0] if last + 1 < len(places) else length
+
+
+def describe_missing(places: Places, wanted: str) -> str:
+    """Return what the file has instead of a page, slide or range that it lacks.
+
+    The result is empty if ``wanted`` is not the name of such a place.
+    """
+    numbered, cells = _NUMBERED.fullmatch(wanted.strip()), _parse_cells(wanted.strip())
+    if not places or (numbered is None and cells is None):
+        return ""
+    first, last = places[0][1], places[-1][1]
+    return f"It has {first}." if len(places) == 1 else f"It has {first} to {last}."
+
+
+def warn_of_more(places: Places, wanted: str, labels: Sequence[str]) -> tuple[str, ...]:
+    """Return a warning if the text of a range of cells contains more cells than were asked for."""
+    cells = _parse_cells(wanted.strip())
+    if cells is None or not labels or not places:
+        return ()
+    read = [part for part in map(_parse_cells, labels) if part is not None]
+    if not any(part.exceeds(cells) for part in read):
+        return ()
+    return (f"A sheet is read in whole ranges; this is {', '.join(labels)}.",)
 
 
 def _choose(places: Places, wanted: str) -> list[int]:

@@ -16,7 +16,7 @@ from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.model import Document, Section, Span, State
-from lookfar.retrieve.locate.places import find_place
+from lookfar.retrieve.locate.places import describe_missing, find_place
 from lookfar.retrieve.locate.sections import find_moved, find_path
 from lookfar.retrieve.locate.symbols import choose_in_document, match_names
 from lookfar.store.catalogue.heading_paths import format_path, match_headings
@@ -143,6 +143,8 @@ def _find_section(document: Document, target: Target) -> Section:
     if len(sections) == 1:
         return sections[0]
     if not sections:
+        if instead := describe_missing(document.places, target.heading):
+            raise NotFound(f"{document.uri} has no {target.heading}.", hint=instead)
         titles = {format_path(section.path): None for section in named}
         near = get_close_matches(target.heading, list(titles), n=3, cutoff=0.3)
         raise NotFound(
