@@ -395,10 +395,77 @@ def test_a_folder_that_went_and_came_back_is_read_anew(library: Library) -> None
 
 
 def test_memories_that_cannot_be_read_cost_nobody_the_rest(library: Library) -> None:
-    library.remember("Connections.", title="one")
+    library.notebook().create("Connections.", title="one")  # It is not compared with others.
     memories = library.memories()["project@memory"]
     (memories.index_dir).parent.mkdir(parents=True, exist_ok=True)
     memories.index_dir.write_text("in the way", encoding="utf-8")
     found = library.search("connections", memories=True)
     assert [hit.uri for hit in found.hits] == ["guide.md"]
     assert [note.reason for note in found.incomplete] == ["no_memory"]
+
+
+def visible(library: Library, **filters: Any) -> set[str]:
+    """Return the memories that are answers, the same whether searched, listed or matched."""
+    wanted = Filters(lanes=("memory",), **filters)
+    found = {hit.uri for hit in library.search("keys rotate", filters=wanted).hits}
+    listed = {document.uri for document in library.list_documents(wanted).documents}
+    matched = {file.uri for file in library.grep("rotate", filters=wanted).files}
+    assert found == listed == matched
+    return found
+
+
+def test_a_superseded_memory_is_hidden_until_it_is_asked_for(library: Library) -> None:
+    """Fails if the older one still answers, or if deleting the newer one does not undo that."""
+    library.remember("Signing keys rotate every 90 days.", title="Keys")
+    name, newer = library.remember(
+        "Signing keys rotate every 60 days.", title="Keys now", supersedes=["keys"],
+        valid_since="2026-11-01",
+    )  # fmt: skip
+    assert (newer.supersedes, newer.valid_since) == (("keys.md",), "2026-11-01")
+    assert visible(library) == {"keys-now.md"}
+    assert visible(library, superseded=True) == {"keys-now.md", "keys.md"}
+    assert visible(library, where=("has:file.superseded",)) == {"keys.md"}
+    assert library.read("keys.md", collection=name).warnings == ("superseded by keys-now.md",)
+    notebook = library.notebook()
+    assert notebook.read("keys").superseded_by == "keys-now.md"
+    assert notebook.read("keys-now").superseded_by == ""
+    notebook.delete("keys-now")
+    assert visible(library) == {"keys.md"}
+    notebook.restore("keys-now")
+    assert visible(library) == {"keys-now.md"}
+
+
+def test_two_that_supersede_each_other_hide_nothing(library: Library) -> None:
+    library.remember("Keys rotate in March.", title="A")
+    folder = library.notebook().folder
+    (folder / "b.md").write_text('---\nsupersedes: "[[a]]"\n---\nKeys rotate in May.\n')
+    assert visible(library) == {"b.md"}
+    (folder / "a.md").write_text("---\nsupersedes: [b]\n---\nKeys rotate in March.\n")
+    assert visible(library) == {"a.md", "b.md"}
+
+
+def test_an_unknown_memory_cannot_be_superseded(library: Library) -> None:
+    library.remember("seed")
+    with pytest.raises(NotFound, match="no memory 'gone"):
+        library.remember("Text.", title="New", supersedes=["gone"])
+    with pytest.raises(InvalidArgument, match="is not a date"):
+        library.remember("Text.", title="New", valid_since="soon")
+    assert [memory.name for memory in library.notebook().memories()] == ["seed.md"]
+
+
+def test_what_a_new_memory_may_contradict_is_named(project: Path) -> None:
+    """With the bundled model; fails if everything, or the superseded one, is named."""
+    with opened(project, **{"embed.provider": "static"}) as library:
+        _, first = library.remember(
+            "We met on Monday. Signing keys are rotated every 90 days.", title="Keys"
+        )
+        assert first.near == ()
+        _, other = library.remember("The frontend is written in React.", title="Frontend")
+        assert other.near == ()
+        _, newer = library.remember("Signing keys rotate every 60 days.", title="Now")
+        assert [near.name for near in newer.near] == ["keys.md"]
+        assert newer.near[0].sentence == "Signing keys are rotated every 90 days."
+        _, last = library.remember(
+            "Keys for signing are rotated monthly.", title="Last", supersedes=["now", "keys"]
+        )
+        assert last.near == ()

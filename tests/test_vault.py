@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -211,3 +212,25 @@ def test_the_command_takes_conditions_and_words(vault: Path, tmp_path: Path) -> 
     nothing = run.invoke(cli, ["search", *common])
     assert nothing.exit_code == 2
     assert "--tag" in nothing.output
+
+
+def test_generations_are_listed_by_date(vault: Path, tmp_path: Path) -> None:
+    run = CliRunner()
+    common = ["--index-dir", str(tmp_path / "index"), "--set", "embed.provider=hash", "--json"]
+    assert run.invoke(cli, ["index", str(vault), *common]).exit_code == 0
+    numbers = {}
+    for day in ("today", "tomorrow"):
+        listed = run.invoke(cli, ["snapshots", "list", str(vault), "--since", day, *common])
+        assert listed.exit_code == 0, listed.output
+        numbers[day] = [made["generation"] for made in json.loads(listed.stdout)["snapshots"]]
+    assert numbers == {"today": [1], "tomorrow": []}
+
+
+def test_tags_and_properties_are_commands(vault: Path, tmp_path: Path) -> None:
+    run = CliRunner()
+    common = ["--index-dir", str(tmp_path / "index"), "--set", "embed.provider=hash"]
+    tags = run.invoke(cli, ["tags", str(vault), *common])
+    assert "#Project  " in tags.stdout
+    listed = run.invoke(cli, ["properties", str(vault), *common, "--json"])
+    status = next(p for p in json.loads(listed.stdout)["properties"] if p["name"] == "status")
+    assert status["values"][0] == {"value": "Active", "count": 2}

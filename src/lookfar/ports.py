@@ -512,6 +512,10 @@ class Documents(Protocol):
         """Return the documents that the filters admit, in any order; globs are resolved before."""
         ...
 
+    def superseded(self) -> dict[str, str]:
+        """Return the URIs of memories that another one replaces, with that one's URI."""
+        ...
+
     def properties(self) -> list[PropertyRecord]:
         """Return every property of every document."""
         ...

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from lookfar.collections.collection import OpenModel
 from lookfar.collections.file_collection import Files
+from lookfar.collections.near_memories import find_near_memories
 from lookfar.config import Settings
 from lookfar.edit.memories import MemoryFolder
-from lookfar.edit.memory_file import MAX_BYTES
+from lookfar.edit.memory_file import MAX_BYTES, Memory, NearMemory
 from lookfar.errors import IOFailed
 from lookfar.index.recipe import secrets_from
 from lookfar.model import RelatedEntry
@@ -55,6 +56,23 @@ class Memories(Files):
     def refresh(self) -> None:
         """Index what was written since."""
         self.freshen(None)
+
+    def find_superseding(self, uri: str) -> str:
+        """Return the URI of the memory that supersedes this one; empty if none does."""
+        with self.store.snapshot() as snapshot:
+            return snapshot.superseded().get(uri, "")
+
+    def find_near(self, memory: Memory) -> tuple[NearMemory, ...]:
+        """Return the memories with a sentence close in meaning to one of a new memory.
+
+        Those that are superseded, and those that the new one supersedes, are not among them.
+        """
+        if self.embedder is None:
+            return ()
+        self.refresh()
+        with self.store.snapshot() as snapshot:
+            skipped = {memory.name, *memory.supersedes, *snapshot.superseded()}
+            return find_near_memories(memory, snapshot, self.embedder, skipped)
 
     def find_mentions(self, home: Files, uri: str, limit: int) -> tuple[list[RelatedEntry], int]:
         """Return the memories that link to a document of ``home``, and how many there are.

@@ -20,6 +20,8 @@ DAY_KEY: Final = "file.day"
 """The day that a note is about: from its name, or from ``date`` or ``created``."""
 TAGS_KEY: Final = "file.tags"
 """The tags of a document, in its front matter and in its text."""
+SUPERSEDED_KEY: Final = "file.superseded"
+"""What a memory has that another one replaces; it is found out when it is asked for."""
 _OWN_KEYS: Final = "file."
 _DATE_KEYS: Final = ("date", "created")
 

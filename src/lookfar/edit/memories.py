@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from lookfar.common.folders import list_folder, scan_folder
+from lookfar.common.folders import list_folder
+from lookfar.common.properties import read_moment
 from lookfar.edit.memory_file import (
-    MAX_BYTES,
     MAX_TAGS,
     MAX_TITLE,
     TYPES,
@@ -39,24 +38,20 @@ from lookfar.edit.memory_file import (
     edit_memory,
     encode,
     first_words,
+    mark_superseded,
     one_line,
     parse_memory,
     read_cites,
 )
+from lookfar.edit.memory_listing import MemoryListing
 from lookfar.edit.memory_names import (
     SUFFIX,
     check_name,
-    fold_name,
-    is_unicode,
     match_name,
-    numbered,
-    slug,
-    stem_of,
     version_name,
 )
-from lookfar.edit.memory_trash import TRASH, Trash, Trashed
+from lookfar.edit.memory_trash import TRASH, Trashed
 from lookfar.errors import IndexBusy, InvalidArgument, IOFailed, NotFound
-from lookfar.sources.confine import Refused, Root
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, copies_mask
 from lookfar.sources.secrets.values import MASK
 from lookfar.store.ground import files
@@ -77,7 +72,7 @@ class MemoryStats:
     trashed: int
 
 
-class MemoryFolder:
+class MemoryFolder(MemoryListing):
     """The memories of one folder, which is created by the first write."""
 
     def __init__(
@@ -92,8 +87,7 @@ class MemoryFolder:
         hashes are stored with the memory, to tell later which documents changed. ``secrets``
         are masked in everything returned; the files keep them.
         """
-        self.folder = Path(folder)
-        self._trash = Trash(self.folder)
+        super().__init__(folder)
         self._cites = cites
         self._clock = clock
         self._secrets = secrets
@@ -103,22 +97,29 @@ class MemoryFolder:
     def read(self, name: str) -> Memory:
         """Return a memory by its file name, with or without suffix."""
         existing = self._find(name)
-        return self._masked_memory(existing, self._bytes(existing))
+        memory = self._masked_memory(existing, self._bytes(existing))
+        return mark_superseded([*self._all(), memory])[-1]
 
     def memories(
         self, *, type: str = "", tags: Iterable[str] = (), status: str = ""
     ) -> list[Memory]:
         """Return the memories that match, by name; unreadable files are skipped."""
         wanted = {tag.casefold() for tag in tags}
+        return [
+            memory
+            for memory in mark_superseded(self._all())
+            if type in ("", memory.type)
+            and status in ("", memory.status)
+            and wanted <= {tag.casefold() for tag in memory.tags}
+        ]
+
+    def _all(self) -> list[Memory]:
         memories = []
         for name in self._names():
             try:
-                memory = self._masked_memory(name, self._bytes(name))
+                memories.append(self._masked_memory(name, self._bytes(name)))
             except (NotFound, IOFailed, InvalidArgument):
                 continue  # Just deleted, a symbolic link, or too large.
-            fits = type in ("", memory.type) and status in ("", memory.status)
-            if fits and wanted <= {tag.casefold() for tag in memory.tags}:
-                memories.append(memory)
         return memories
 
     def trash(self) -> list[Trashed]:
@@ -151,13 +152,20 @@ class MemoryFolder:
         status: str = "active",
         tags: Iterable[str] = (),
         author: str = "",
+        supersedes: Iterable[str] = (),
+        valid_since: str = "",
     ) -> Memory:
-        """Create a memory; without a ``name``, its title or first words name the file."""
+        """Create a memory; without a ``name``, its title or first words name the file.
+
+        ``supersedes`` names memories that it replaces: they are kept, and hidden from answers.
+        ``valid_since`` is a date or a time; by default it is valid from now on.
+        """
         body = check_text(text)
         title = one_line(title, MAX_TITLE)
         now = self._now()
         values = {
             **({"title": title} if title else {}),
+            **self._validity(supersedes, valid_since, now),
             "type": check_type(type),
             "status": check_status(status),
             "tags": check_tags(tags),
@@ -173,6 +181,22 @@ class MemoryFolder:
             self._write(new_name, raw)
             self._log("create", new_name, author)
         return self._masked_memory(new_name, raw)
+
+    def _validity(self, supersedes: Iterable[str], since: str, now: str) -> dict[str, Any]:
+        """Return the front matter that says what a memory replaces, and since when it is valid."""
+        if isinstance(supersedes, str):
+            raise InvalidArgument("supersedes is a str.", hint="Pass a list of names.")
+        replaced = list(dict.fromkeys(map(self._find, supersedes)))
+        if since and read_moment(since) is None:
+            raise InvalidArgument(
+                f"{since[:40]!r} is not a date.", hint="Write it like 2026-01-31, or with a time."
+            )
+        if not replaced and not since:
+            return {}
+        return {
+            **({"supersedes": replaced} if replaced else {}),
+            "valid_since": since or now,
+        }
 
     def update(
         self,
@@ -387,61 +411,3 @@ class MemoryFolder:
     def _now(self) -> str:
         when = datetime.fromtimestamp(self._clock(), UTC)
         return when.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-    # -- names -------------------------------------------------------------
-
-    def _names(self) -> list[str]:
-        return [
-            entry.name
-            for entry in scan_folder(self.folder)
-            if entry.name.lower().endswith(SUFFIX)
-            and not entry.name.startswith(".")
-            and is_unicode(entry.name)
-            and entry.is_file(follow_symlinks=False)
-        ]
-
-    def _find(self, name: str) -> str:
-        """Return the name of an existing memory, in its own spelling."""
-        wanted = check_name(name)
-        existing = match_name(wanted, self._names())
-        if existing is None:
-            near = get_close_matches(wanted, self._names(), n=3, cutoff=0.4)
-            versions = self._trash.versions()
-            trashed = any(fold_name(other) == fold_name(wanted) for other in versions)
-            hint = f"Nearest: {', '.join(near)}." if near else "List them: lookfar memory list."
-            raise NotFound(
-                f"There is no memory {wanted!r}.",
-                hint="It is in the trash: restore it first." if trashed else hint,
-                details={"candidates": near},
-            )
-        return existing
-
-    def _choose_name(self, name: str, title: str) -> str:
-        """Return the name for a new file: the given one, or one derived from the title."""
-        existing = {fold_name(other) for other in self._names()}
-        if name:
-            wanted = f"{stem_of(check_name(name))}{SUFFIX}"
-            if fold_name(wanted) in existing:
-                raise InvalidArgument(
-                    f"The memory {wanted!r} already exists.",
-                    hint="Update it, append to it, or choose another name.",
-                    details={"name": wanted},
-                )
-            return wanted
-        # Names in the trash stay reserved, so that restoring brings back the right memory.
-        reserved = existing | {fold_name(other) for other in self._trash.versions()}
-        stem, number = slug(title), 1
-        while fold_name(chosen := numbered(stem, number)) in reserved:
-            number += 1
-        return chosen
-
-    def _bytes(self, name: str) -> bytes:
-        """Read a file, without following links that someone may have put in its place."""
-        try:
-            return Root.open(self.folder).read(name, MAX_BYTES)[0]
-        except Refused as refusal:
-            raise NotFound(
-                f"{name!r} cannot be read: {refusal.reason}.",
-                hint="Memories are regular files; check this one.",
-                developer=f"{refusal.reason}: {refusal.detail}",
-            ) from refusal

@@ -10,10 +10,12 @@ import codecs
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, get_args
 
+from lookfar.common.properties import read_link
+from lookfar.common.superseding import find_superseded
 from lookfar.edit.memory_names import is_unicode, stem_of
 from lookfar.errors import InvalidArgument
 from lookfar.text.normalise import normalise
@@ -37,6 +39,17 @@ _HAS_VALUE: Final = re.compile(r"[ \t]+[^\s#]|-(?:\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
+class NearMemory:
+    """A memory with a sentence that is close in meaning to a new one, which may contradict it."""
+
+    name: str
+    title: str
+    sentence: str
+    similarity: float
+    """Cosine of the nearest sentences, up to 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """One memory; fields that its file does not set are empty."""
 
@@ -55,6 +68,14 @@ class Memory:
     """SHA-256 of the file's bytes."""
     warnings: tuple[str, ...] = ()
     """Problems of its front matter, and which lines are masked."""
+    supersedes: tuple[str, ...] = ()
+    """Names of the memories that it replaces."""
+    valid_since: str = ""
+    """Since when it is valid: as its file says, or else when it was created."""
+    superseded_by: str = ""
+    """Name of the memory that replaces it, if one does."""
+    near: tuple[NearMemory, ...] = ()
+    """Of a memory that was just written: others that it may contradict."""
 
 
 class _Parts(NamedTuple):
@@ -87,7 +108,22 @@ def parse_memory(name: str, raw: bytes) -> Memory:
         text=text,
         sha256=sha256(raw).hexdigest(),
         warnings=parts.warnings,
+        supersedes=tuple(_read_names(parts.values.get("supersedes"))),
+        valid_since=text_value("valid_since") or text_value("created_at"),
     )
+
+
+def _read_names(value: Any) -> list[str]:
+    """Return the names in front matter, written as a text, a list or wikilinks."""
+    items = value if isinstance(value, list) else [value]
+    texts = [item.strip() for item in items if isinstance(item, str) and item.strip()]
+    return [read_link(text) or text for text in texts]
+
+
+def mark_superseded(memories: Sequence[Memory]) -> list[Memory]:
+    """Return the memories, each with the name of the one that replaces it."""
+    replaced_by = find_superseded({memory.name: memory.supersedes for memory in memories})
+    return [replace(memory, superseded_by=replaced_by.get(memory.name, "")) for memory in memories]
 
 
 def read_cites(raw: bytes) -> Mapping[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lookfar.collections.passes import Closing
+from lookfar.common.properties import SUPERSEDED_KEY
 from lookfar.common.skip_reasons import explain_reason, summarise
 from lookfar.errors import (
     IndexBusy,
@@ -18,7 +19,7 @@ from lookfar.errors import (
     LookfarError,
     NotFound,
 )
-from lookfar.library.members import Members, is_history
+from lookfar.library.members import Members, is_history, is_memories
 from lookfar.model import Filters, Incomplete
 
 if TYPE_CHECKING:
@@ -119,7 +120,8 @@ def open_sources(
     rebuilding: LookfarError | None = None
     for name, collection in selected.items():
         # The plan is read once: other settings may be chosen meanwhile.
-        context = collection.open_snapshot(plans[name], scope.as_of, on_progress)
+        plan = _hide_superseded(plans[name], collection)
+        context = collection.open_snapshot(plan, scope.as_of, on_progress)
         try:
             plan, snapshot, own_notes = stack.enter_context(context)
         except (IOFailed, IndexBusy, NotFound) as error:
@@ -141,6 +143,16 @@ def open_sources(
     if not sources:
         notes.append(_note_nothing_selected(scope.filters))
     return sources, notes
+
+
+def _hide_superseded(plan: Plan, collection: Collection) -> Plan:
+    """Return a plan without the memories that another one supersedes, unless they are wanted."""
+    filters = plan.filters
+    wanted = filters.superseded or any(SUPERSEDED_KEY in text.casefold() for text in filters.where)
+    if wanted or not is_memories(collection):
+        return plan
+    where = (*filters.where, f"missing:{SUPERSEDED_KEY}")
+    return replace(plan, filters=replace(filters, where=where))
 
 
 def _open_reranker(members: Members) -> Reranker:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from lookfar.collections.file_edits import to_uri
-from lookfar.errors import IndexBusy, IndexCorrupt, IndexHeld, InvalidArgument, IOFailed, NotFound
+from lookfar.errors import (
+    IndexBusy,
+    IndexCorrupt,
+    IndexHeld,
+    InvalidArgument,
+    IOFailed,
+    LookfarError,
+    NotFound,
+)
 from lookfar.library.members import USER_MEMORIES, Members
 from lookfar.library.reading import resolve
 from lookfar.model import Edit, EditResult, UndoStep, Validation
@@ -195,6 +203,8 @@ def remember(
     tags: Sequence[str],
     about: Sequence[str],
     author: str,
+    supersedes: Sequence[str] = (),
+    valid_since: str = "",
 ) -> tuple[str, Memory]:
     if isinstance(about, str):
         raise InvalidArgument("about is a str.", hint="Pass a tuple of URIs.")
@@ -204,8 +214,24 @@ def remember(
     links = ", ".join(link for _, link in subjects)
     content = f"{text.rstrip()}\n\n{ABOUT}{links}" if links and text.strip() else text
     notebook = open_notebook(members, owner)
-    memory = notebook.create(content, title=title, type=type, tags=tags, author=author)
-    return members.memory_name(owner), memory
+    memory = notebook.create(
+        content, title=title, type=type, tags=tags, author=author, supersedes=supersedes,
+        valid_since=valid_since,
+    )  # fmt: skip
+    name = members.memory_name(owner)
+    return name, _compare_with_others(members, name, memory)
+
+
+def _compare_with_others(members: Members, name: str, memory: Memory) -> Memory:
+    """Return a new memory with those that it may contradict; a failure does not undo the write."""
+    collection = members.memories().get(name)
+    if collection is None:
+        return memory
+    try:
+        return replace(memory, near=collection.find_near(memory))
+    except LookfarError as error:
+        warning = f"it was not compared with other memories: {error.message}"
+        return replace(memory, warnings=(*memory.warnings, warning))
 
 
 def _link_to(target: str) -> tuple[str, str]:

@@ -640,14 +640,19 @@ class Library:
         tags: Sequence[str] = (),
         about: Sequence[str] = (),
         author: str = "",
+        supersedes: Sequence[str] = (),
+        valid_since: str = "",
     ) -> tuple[str, Memory]:
         """Store a text as a memory, in a file named after its title; return the collection, too.
 
         ``about`` names documents or parts of them, as for :meth:`read`; the memory links to them.
+        Memories that it ``supersedes`` are kept, and hidden from answers. The result names the
+        nearest memories, which it may contradict.
         """
         return edit_documents.remember(
-            self._members, text, title=title, type=type, tags=tags, about=about, author=author
-        )
+            self._members, text, title=title, type=type, tags=tags, about=about, author=author,
+            supersedes=supersedes, valid_since=valid_since,
+        )  # fmt: skip
 
     # -- following the disk ------------------------------------------------------
 

@@ -42,7 +42,8 @@ _HASH: Final = re.compile(r"[0-9a-f]{7,64}(?=[#:]|$)")
 def read(members: Members, target: str, collection: str) -> Reading:
     name, wanted = resolve(members, target, collection)
     try:
-        return read_documents.read(members.find(name), wanted, name=name)
+        reading = read_documents.read(members.find(name), wanted, name=name)
+        return _mark_superseded(members, reading)
     except NotFound as error:
         uri = wanted.uri if isinstance(wanted, Target) else parse_target(wanted, False).uri
         reason = explain_skipped(members, uri) if name in members.folders else ""
@@ -50,6 +51,17 @@ def read(members: Members, target: str, collection: str) -> Reading:
             raise
         hint = f"It is not indexed{reason}."
         raise NotFound(error.message, hint=hint, details=error.details) from error
+
+
+def _mark_superseded(members: Members, reading: Reading) -> Reading:
+    """Add to a memory by which one it is superseded."""
+    collection = members.find(reading.collection)
+    if not is_memories(collection) or not collection.indexed:
+        return reading
+    newer = collection.find_superseding(reading.uri)
+    if not newer:
+        return reading
+    return replace(reading, warnings=(*reading.warnings, f"superseded by {newer}"))
 
 
 def outline(members: Members, uri: str, collection: str) -> Outline:

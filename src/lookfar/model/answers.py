@@ -48,6 +48,8 @@ class Filters:
     where: tuple[str, ...] = ()
     """Conditions on properties, all of which must hold: ``status=active``, ``due<2026-12-01``,
     ``has:aliases``, ``missing:due``."""
+    superseded: bool = False
+    """Memories: also those that another one supersedes."""
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class Filters:
         phrases: tuple[str, ...] = (),
         without: tuple[str, ...] = (),
         where: tuple[str, ...] = (),
+        superseded: bool = False,
         *,
         kinds: tuple[Kind, ...] | None = None,
     ) -> None:

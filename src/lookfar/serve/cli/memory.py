@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from lookfar.common.periods import local_now, parse_period
 from lookfar.errors import InvalidArgument
 from lookfar.serve.cli.exits import GuardedGroup, write, write_either, write_json, write_table
 from lookfar.serve.cli.options import (
@@ -48,6 +49,15 @@ def _report(action: str, memory: Memory, as_json: bool) -> None:
 )
 @click.option("--tag", "tags", multiple=True, help="A tag. Repeatable.")
 @click.option("--about", multiple=True, metavar="URI", help="A document to link to. Repeatable.")
+@click.option(
+    "--supersedes",
+    multiple=True,
+    metavar="NAME",
+    help="A memory that this one replaces. It is kept, and hidden from answers. Repeatable.",
+)
+@click.option(
+    "--valid-since", default="", metavar="DATE", help="Since when it is valid (default: now)."
+)
 @folder_argument()
 @library_options
 def remember(
@@ -56,6 +66,8 @@ def remember(
     kind: str,
     tags: tuple[str, ...],
     about: tuple[str, ...],
+    supersedes: tuple[str, ...],
+    valid_since: str,
     path: str,
     as_json: bool,
     **options: Any,
@@ -73,9 +85,29 @@ def remember(
             tags=tuple(map(clean_text, tags)),
             about=tuple(map(clean_text, about)),
             author=AUTHOR,
+            supersedes=tuple(map(clean_text, supersedes)),
+            valid_since=_read_date(valid_since),
         )
         place = library.notebook().folder / memory.name
-    write_either(as_json, plain(memory) | {"path": str(place)}, safe_name(f"Saved in {place}"))
+    lines = [f"Saved in {place}"]
+    lines += [f"It may contradict {near.name}: {near.sentence}" for near in memory.near]
+    text = "\n".join(map(safe_name, lines))
+    write_either(as_json, plain(memory) | {"path": str(place)}, text)
+
+
+def _read_date(text: str) -> str:
+    """Return the date or time that a text names, in words or not, as it is stored."""
+    if not text.strip():
+        return ""
+    period = parse_period(text, local_now())
+    if period is None:
+        raise InvalidArgument(
+            f"--valid-since is not a date: {text[:40]!r}.",
+            hint="Write it like 2026-01-31, or yesterday.",
+        )
+    start = period.start
+    is_day = start.tzinfo is None and start == start.replace(hour=0, minute=0, second=0)
+    return start.date().isoformat() if is_day else start.isoformat()
 
 
 @examples(
@@ -103,11 +135,18 @@ memory.add_command(examples('lookfar memory add "Keys rotate in March." --tag ke
 @click.option(
     "--tag", "tags", multiple=True, help="Only with this tag. Repeatable; all must match."
 )
+@click.option("--superseded", is_flag=True, help="Also those that another memory supersedes.")
 @click.option("--trash", is_flag=True, help="List the trash instead.")
 @folder_argument()
 @library_options
 def list_(
-    kind: str | None, tags: tuple[str, ...], trash: bool, path: str, as_json: bool, **options: Any
+    kind: str | None,
+    tags: tuple[str, ...],
+    superseded: bool,
+    trash: bool,
+    path: str,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """List memories, or what is in their trash."""
     with open_library(path, options) as library:
@@ -116,6 +155,7 @@ def list_(
             trashed = notebook.trash()
         else:
             memories = notebook.memories(type=kind or "", tags=map(clean_text, tags))
+            memories = [m for m in memories if superseded or not m.superseded_by]
     folder = str(notebook.folder)
     if trash and as_json:
         write_json({"folder": folder, "trash": [asdict(entry) for entry in trashed]})
@@ -146,7 +186,9 @@ def read(name: str, path: str, as_json: bool, **options: Any) -> None:
     """Print a memory. NAME is its file name."""
     with open_library(path, options) as library:
         memory = library.notebook().read(clean_text(name))
-    details = (memory.type, memory.status, memory.created_at, memory.author)
+    replaced = f"superseded by {memory.superseded_by}" if memory.superseded_by else ""
+    since = f"valid since {memory.valid_since}" if memory.valid_since else ""
+    details = (memory.type, memory.status, since, memory.author, replaced)
     head = safe_name(f"{memory.name}  {memory.title}  " + "  ".join(filter(None, details)))
     write_either(as_json, plain(memory), f"{head}\n\n{safe_text(memory.text)}")
 

@@ -122,6 +122,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
     metavar="NAME",
     help="Only this language, like python, code blocks in documents included. Repeatable.",
 )
+@click.option("--superseded", is_flag=True, help="Also memories that another one supersedes.")
 @date_options("what changed")
 @commit_options
 @click.option("--as-of", type=int, metavar="N", help="Search an earlier generation of the index.")
@@ -212,6 +213,7 @@ def _build_filters(options: dict[str, Any]) -> Filters:
         lanes=options["kinds"],
         languages=tuple(map(clean_text, options["languages"])),
         where=tuple(map(clean_text, options["where"])),
+        superseded=options["superseded"],
         after=moment(options["after"], "--after"),
         before=moment(options["before"], "--before"),
         authors=(clean_text(options["author"]),) if options["author"] else (),

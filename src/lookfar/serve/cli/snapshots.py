@@ -8,6 +8,7 @@ import click
 
 from lookfar.serve.cli.exits import GuardedGroup, write_either, write_result
 from lookfar.serve.cli.options import (
+    date_options,
     examples,
     folder_argument,
     library_options,
@@ -15,6 +16,7 @@ from lookfar.serve.cli.options import (
     quote,
 )
 from lookfar.serve.show import json_shapes
+from lookfar.serve.tools.dates import is_between, moment
 
 
 @examples(
@@ -31,17 +33,20 @@ def snapshots() -> None:
     """
 
 
-@examples("lookfar snapshots list docs")
+@examples("lookfar snapshots list docs", "lookfar snapshots list docs --since monday")
 @snapshots.command("list")
 @folder_argument()
+@date_options("generations made")
 @library_options
-def list_(path: str, as_json: bool, **options: Any) -> None:
+def list_(path: str, after: str, before: str, as_json: bool, **options: Any) -> None:
     """List the generations that are kept.
 
     PATH is the indexed folder (default: the current one).
     """
+    window = moment(after, "--after"), moment(before, "--before")
     with open_library(path, options) as library:
         generations, held = library.snapshots(), library.held
+    generations = tuple(made for made in generations if is_between(made.created_at, *window))
     write_result(as_json, "snapshots", generations, held)
 
 

@@ -12,6 +12,14 @@ _LATEST: Final = 2**63 - 1
 """The largest time that an index can store, in the year 2262."""
 
 
+def is_between(created_at: str, after: int | None, before: int | None) -> bool:
+    """Return whether a time in ISO format is in a window of nanoseconds."""
+    created = datetime.fromisoformat(created_at)
+    aware = created if created.tzinfo else created.replace(tzinfo=UTC)
+    nanoseconds = int(aware.timestamp() * 10**9)
+    return (after is None or nanoseconds >= after) and (before is None or nanoseconds < before)
+
+
 def moment(text: str, name: str, now: datetime | None = None) -> int | None:
     """Return when a day, week or month begins, in nanoseconds; None for an empty text.
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from lookfar.edit.memory_file import MemoryType
 from lookfar.retrieve.locate.address import format_address
+from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 
@@ -17,6 +18,7 @@ class RememberInput(Input):
     title: str = ""
     type: MemoryType = "fact"
     tags: list[str] = []
+    supersedes: str = ""
     about: Annotated[list[str], Field(description="URIs")] = []
 
 
@@ -28,6 +30,7 @@ def _remember(session: Session, given: RememberInput, call: Call) -> Result:
         tags=given.tags,
         about=given.about,
         author=call.client,
+        supersedes=(given.supersedes,) if given.supersedes else (),
     )
     data: Json = {
         "collection": collection,
@@ -38,8 +41,13 @@ def _remember(session: Session, given: RememberInput, call: Call) -> Result:
         "tags": list(made.tags),
         "created_at": made.created_at,
         "author": made.author,
+        "supersedes": list(made.supersedes),
+        "valid_since": made.valid_since,
+        "near": json_shapes.plain(made.near),
     }
-    return Result(data, safe_name(f"Remembered as {made.name}; read it with {data['address']}."))
+    lines = [f"Remembered as {made.name}; read it with {data['address']}."]
+    lines += [f"It may contradict {near.name}: {near.sentence}" for near in made.near]
+    return Result(data, "\n".join(map(safe_name, lines)))
 
 
 REMEMBER = Tool(

@@ -367,8 +367,8 @@ def _describe_passage(
 SEARCH = Tool(
     "search",
     "Find docs, code, commits and notes. Gives a short map: places and the lines that answer;"
-    " often no read is needed. Ask all at once with queries. Exact text: mode literal or regex"
-    " (as grep); detail paths names files only.",
+    " often no read is needed. Ask all at once: queries. Exact text: mode literal or regex"
+    " (grep); detail paths names files only.",
     SearchInput,
     _search,
     lean=True,

@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from lookfar.common.conditions import Condition
-from lookfar.common.properties import DAY_KEY, TAGS_KEY, fold_tag, list_properties
+from lookfar.common.properties import DAY_KEY, SUPERSEDED_KEY, TAGS_KEY, fold_tag, list_properties
+from lookfar.common.superseding import find_superseded
 from lookfar.ports import PropertyRecord, PropertyRow
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
@@ -108,7 +109,30 @@ class PropertyTable:
         )
         return [PropertyRecord(*row) for row in rows.fetchall()]
 
+    def superseded(self) -> dict[str, str]:
+        """Return the URIs of superseded memories, each with that of the newer memory."""
+        rows = self._connection.execute(
+            "SELECT d.uri, p.folded FROM properties p JOIN documents d ON d.id = p.document"
+            f" WHERE p.key = :key AND d.lane = 'memory' AND {catalog.ALIVE}",
+            {"key": "supersedes", "g": self._generation},
+        ).fetchall()
+        if not rows:
+            return {}
+        supersedes: dict[str, list[str]] = {uri: [] for _, uri in self._documents()}
+        for uri, target in rows:
+            supersedes[uri].append(target)
+        return find_superseded(supersedes)
+
+    def _documents(self) -> list[tuple[int, str]]:
+        rows = self._connection.execute(
+            f"SELECT d.id, d.uri FROM documents d WHERE {catalog.ALIVE}", {"g": self._generation}
+        )
+        return [(number, uri) for number, uri in rows.fetchall()]
+
     def _having(self, key: str) -> frozenset[int]:
+        if key == SUPERSEDED_KEY:
+            hidden = self.superseded()
+            return frozenset(number for number, uri in self._documents() if uri in hidden)
         return self._find("key = ?", (key,))
 
     def _compare(self, condition: Condition) -> frozenset[int]:
@@ -174,9 +198,14 @@ def _derive(connection: Connection, generation: int) -> sqlite3.Connection:
     """Return a database in memory with the properties of an index in an older format."""
     derived = sqlite3.connect(":memory:")
     derived.execute(_TABLE)
-    derived.execute("CREATE TABLE documents (id INTEGER, born INTEGER, died INTEGER)")
+    derived.execute(
+        "CREATE TABLE documents (id INTEGER, uri TEXT, lane TEXT, born INTEGER, died INTEGER)"
+    )
     for facts in catalog.facts(connection, generation):
-        derived.execute("INSERT INTO documents VALUES (?, 0, NULL)", (facts.document,))
+        derived.execute(
+            "INSERT INTO documents VALUES (?, ?, ?, 0, NULL)",
+            (facts.document, facts.uri, facts.lane),
+        )
         stored = catalog.live_document(connection, facts.uri, generation) or {}
         metadata = stored.get("front_matter") or stored.get("metadata") or {}
         uri = facts.uri if facts.lane == "docs" else ""

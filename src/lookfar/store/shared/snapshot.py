@@ -292,6 +292,10 @@ class StoredSnapshot(KeywordQueries, ABC):
             return facts
         return [fact._replace(day=days.get(fact.document, "")) for fact in facts]
 
+    def superseded(self) -> dict[str, str]:
+        table = property_rows.PropertyTable(self._connection, self.generation)
+        return self.cached("superseded", table.superseded)
+
     def properties(self) -> list[PropertyRecord]:
         return property_rows.PropertyTable(self._connection, self.generation).all()
 
