@@ -468,7 +468,7 @@ def test_a_hostile_document_is_shown_as_it_is(page: Page, site: Served) -> None:
 
 
 def test_pictures_cannot_run_escape_or_load_anything(page: Page, vault: Served) -> None:
-    """Seen to fail when the path was opened before the rules of the folder were asked."""
+    """Seen to fail when the rules of the folder were not asked, and without the limit of pixels."""
     read(page, vault, "u=scripted.md")
     page.wait("document.querySelectorAll('canvas').length === 1")
     page.wait("document.querySelectorAll('.image .alt').length === 0")
