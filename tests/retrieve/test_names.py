@@ -53,6 +53,20 @@ def moor(boat):
     "lib/ring.c": '#include "ring.h"\n\nint ring_size(void) { return RING_LIMIT; }\n\n'
     "int ring_push(int value)\n{\n    return value;\n}\n",
     "web/app.js": "exports.harbourLimit = 10;\nexports.moorAll = function moorAll() {};\n",
+    "web/examples/user.js": "exports.berth = function (request, response) {\n  render();\n};\n",
+    "web/berth.js": "function Berth(name) {\n  this.name = name;\n}\nmodule.exports = Berth;\n",
+    "rb/base.rb": "module Port\n  module Helpers\n    def dock\n      1\n    end\n  end\nend\n",
+    **{
+        f"rb/{name}.rb": f"module Port\n  module {name.title()}\n"
+        "    # Port::Helpers, more Port Helpers.\n    module Helpers\n"
+        "      def dock\n        2\n      end\n    end\n  end\nend\n"
+        for name in ("crane", "pilot", "buoy", "quay", "lock", "gate")
+    },
+    "cs/Ledger.cs": "public partial class Ledger\n{\n"
+    + "".join(f"    public int Sum{n}() {{ return {n} + rate * months; }}\n" for n in range(9))
+    + "}\n",
+    "cs/Ledger.Settings.cs": "// Ledger: settings of a Ledger.\npublic partial class Ledger\n{\n"
+    "    public static class Settings { public static int Ledger = 2; }\n}\n",
     "go/kinds.go": "package kinds\n\nconst (\n\tKindBoat = iota\n\tKindShip\n)\n",
 }
 
@@ -94,6 +108,9 @@ LEADS = {
     "where is RING_LIMIT defined": "lib/ring.h:1",
     "harbourLimit": "web/app.js:1",
     "KindShip": "go/kinds.go:5",
+    "berth": "web/berth.js:1",
+    "Port::Helpers": "rb/base.rb:2",
+    "Ledger": "cs/Ledger.cs:1",
     "tracking_popen": "src/session.py:11",
     "how does tracking_popen work": "src/session.py:11",
     "what is mooring_grace_period for": "README.md:1",

@@ -144,6 +144,8 @@ class NamedPlace(NamedTuple):
     tier: int
     """0 is the best kind of match."""
     why: str
+    namesake: bool = False
+    """Whether its file has the name, as the main part of a class in several files has."""
 
 
 @dataclass(frozen=True, slots=True)

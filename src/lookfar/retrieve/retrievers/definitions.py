@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Final, Literal, NamedTuple
 
 from lookfar.model import Filters, Section, SymbolKind
@@ -68,7 +69,13 @@ def find_named_places(
                 if defined.tier == _ONLY_HOLDER
                 else "it defines {}"
             )
-            match = NamedPlace(number, defined.tier, why.format(".".join(name.parts)))
+            stem = PurePosixPath(defined.place.uri).stem
+            match = NamedPlace(
+                number,
+                defined.tier,
+                why.format(".".join(name.parts)),
+                namesake=stem.casefold() == name.last.casefold(),
+            )
             named[defined.place.key] = min(named.get(defined.place.key, match), match)
     return places, named
 
@@ -100,12 +107,19 @@ def _choose_meant(definitions: list[_Defined], name: Name) -> list[_Defined] | N
     """Return the definitions that the question can mean; ``None`` if there are none at all."""
     if not definitions:
         return None
+    if name.last == name.last.lower():
+        # Written without capitals, it may as well mean a class; but not one of an example.
+        definitions = [
+            defined for defined in definitions if not is_aside(defined.place.uri)
+        ] or definitions
     definitions = [
         defined for defined in definitions if defined.path[-1] == name.last
     ] or definitions
     owner = name.parts[-2].casefold() if len(name.parts) > 1 else ""
     if owner and owner not in _RECEIVERS:
         owned = [defined for defined in definitions if _is_inside(defined, owner)]
+        # ``Sinatra::Helpers`` is not ``Sinatra::Streaming::Helpers``.
+        owned = [defined for defined in owned if _is_directly_inside(defined, owner)] or owned
         # The definition of ``os.path.join`` is not in this collection.
         definitions = owned or (definitions if name.alone and len(definitions) == 1 else [])
     definitions = [
@@ -127,6 +141,10 @@ def _is_inside(defined: _Defined, owner: str) -> bool:
     """Return whether a definition is in the type, module or file that the name mentions."""
     around = (*defined.path[:-1], *re.split(r"[/.]", defined.place.uri))
     return owner in (part.casefold() for part in around)
+
+
+def _is_directly_inside(defined: _Defined, owner: str) -> bool:
+    return len(defined.path) > 1 and defined.path[-2].casefold() == owner
 
 
 def _is_declaration(defined: _Defined) -> bool:

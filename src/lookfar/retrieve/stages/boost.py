@@ -68,7 +68,8 @@ def put_definitions_first(ranking: Ranking) -> Ranking:
     """Raise the best match of each name in the question just above all other candidates.
 
     A class comes before a function of that name, both before a constructor or a declaration, and
-    all of them before code that merely uses the name.
+    all of them before code that merely uses the name. Of equal ones, that in a file of its name
+    comes first.
     """
     named = {
         at: ranking.named[candidate.chunk]
@@ -78,14 +79,17 @@ def put_definitions_first(ranking: Ranking) -> Ranking:
     if not named:
         return ranking
     best: dict[int, int] = {}
-    for at in sorted(named, key=lambda at: (named[at].tier, -ranking.scores[at])):
+    order = sorted(
+        named, key=lambda at: (named[at].tier, not named[at].namesake, -ranking.scores[at])
+    )
+    for at in order:
         best.setdefault(named[at].name, at)
-    order = sorted(best.values(), key=lambda at: -ranking.scores[at])
-    lifted = frozenset(order)
+    first = sorted(best.values(), key=lambda at: -ranking.scores[at])
+    lifted = frozenset(first)
     others = (score for at, score in enumerate(ranking.scores) if at not in lifted)
     least = max(others, default=0.0)
     added = [0.0] * len(ranking.candidates)
-    for at in reversed(order):
+    for at in reversed(first):
         least = max(ranking.scores[at], least + _STEP)
         added[at] = least - ranking.scores[at]
     notes = {ranking.candidates[at]: place.why for at, place in named.items()}
