@@ -257,7 +257,7 @@ def _remember(session: Session, whole: Reading, outline: Outline) -> _Shown:
     return shown
 
 
-def _highlight(session: Session, given: HighlightInput, _: Call) -> Result:
+def _highlight(session: Session, given: HighlightInput, call: Call) -> Result:
     """Return the tokens of a source file, or of the code in a Markdown document."""
     library = session.library
     digest, shown = given.sha256, None
@@ -265,6 +265,7 @@ def _highlight(session: Session, given: HighlightInput, _: Call) -> Result:
         with _LOCK:
             shown = session.memory.get(_TEXTS, {}).get((given.collection, given.sha256))
     if shown is None:
+        library.first_index(on_progress=call.on_progress())
         whole = library.read(given.target, collection=given.collection)
         outline = library.outline(whole.uri, collection=whole.collection)
         digest, shown = whole.sha256, _remember(session, whole, outline)
