@@ -36,6 +36,7 @@ from lookfar.text.chunk import headings
 from lookfar.text.chunk.identity import embedded_text
 from lookfar.text.chunk.parts import Sizes
 from lookfar.text.encodings import UTF8
+from lookfar.text.parse.block_ids import strip_block_ids
 from lookfar.text.parse.calls.extract import find_calls
 from lookfar.text.parse.calls.facts import encode_facts
 from lookfar.text.parse.formats import text_parser_for
@@ -308,6 +309,8 @@ def _analyse_prose(document: Document, chunks: Sequence[Chunk]) -> list[tuple[st
         if chunk.path not in paths:
             paths[chunk.path] = analyse(" ".join(chunk.path))
         prose, programs = _split_code_blocks(document.text, chunk, code_blocks, ends)
+        if document.language == "markdown":
+            prose = strip_block_ids(prose)
         entries.append((paths[chunk.path], tags, analyse(prose), analyse(programs)))
     return entries
 

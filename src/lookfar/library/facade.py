@@ -24,6 +24,7 @@ from lookfar.errors import InvalidArgument
 from lookfar.library import edit_documents, filter_values, reading, searching, upkeep
 from lookfar.library.asking import Scope
 from lookfar.library.members import Members, name_folders
+from lookfar.library.reading import read_embeds as read_part_embeds
 from lookfar.library.searching import Question
 from lookfar.model import (
     Answer,
@@ -35,6 +36,7 @@ from lookfar.model import (
     DriftReport,
     Edit,
     EditResult,
+    Embed,
     Filters,
     GenerationDiff,
     GenerationInfo,
@@ -445,6 +447,11 @@ class Library:
         target is understood. Raises ``Ambiguous`` if several documents have the name.
         """
         return reading.read(self._members, target, collection)
+
+    def embeds(self, reading: Reading) -> tuple[Embed, ...]:
+        """Return what a text that was read embeds with ``![[Note]]``, each part with its own span
+        and hash; up to three levels deep. What cannot be shown is named with the problem."""
+        return read_part_embeds(self._members, reading)
 
     def outline(self, uri: str, *, collection: str = "") -> Outline:
         """Return the heading tree of a document, named as for :meth:`read`."""

@@ -7,7 +7,7 @@ from collections.abc import Collection as Several
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from lookfar.collections import call_graphs, read_documents
+from lookfar.collections import call_graphs, embeds, read_documents
 from lookfar.collections.passes import PATIENCE
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound, RepositoryRefused
@@ -17,6 +17,7 @@ from lookfar.model import (
     CallDirection,
     CallGraph,
     CommitInfo,
+    Embed,
     Filters,
     Incomplete,
     LinkGraph,
@@ -62,6 +63,11 @@ def _mark_superseded(members: Members, reading: Reading) -> Reading:
     if not newer:
         return reading
     return replace(reading, warnings=(*reading.warnings, f"superseded by {newer}"))
+
+
+def read_embeds(members: Members, reading: Reading) -> tuple[Embed, ...]:
+    collection = members.find(reading.collection)
+    return embeds.list_embeds(collection, reading, name=reading.collection)
 
 
 def outline(members: Members, uri: str, collection: str) -> Outline:

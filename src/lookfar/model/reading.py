@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from lookfar.model.answers import Incomplete, State
 from lookfar.model.documents import Section, Span, Symbol
@@ -29,6 +30,27 @@ class Reading:
     """What may be wrong with the text: a guessed encoding, or parts that were not extracted."""
     also: tuple[str, ...] = ()
     """Other parts of the definition: overloads, branches of a condition, parts of its class."""
+
+
+EmbedProblem = Literal[
+    "", "not_indexed", "not_found", "ambiguous", "cycle", "too_deep", "too_large"
+]
+"""Why an embed is not shown; ``not_indexed`` is a picture or another file, or nothing at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """A note, or a part of one, that another note shows in place: ``![[Note#Heading]]``."""
+
+    start: int
+    """Where the embed is in the text that was read."""
+    end: int
+    written: str
+    problem: EmbedProblem
+    reading: Reading | None = None
+    """The embedded text as it is on disk, with its own place and hash."""
+    embeds: tuple[Embed, ...] = ()
+    """What the embedded text embeds, with offsets in it."""
 
 
 @dataclass(frozen=True, slots=True)

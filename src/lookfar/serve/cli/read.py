@@ -18,7 +18,7 @@ from lookfar.serve.cli.options import (
 from lookfar.serve.show.printable import safe_name
 
 if TYPE_CHECKING:
-    from lookfar.model import RelatedKind
+    from lookfar.model import Embed, RelatedKind
 
 
 @examples(
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("target")
 @folder_argument()
+@click.option("--embeds", is_flag=True, help="Show embedded notes (![[Note]]) in place.")
 @library_options
-def read(target: str, path: str, as_json: bool, **options: Any) -> None:
+def read(target: str, path: str, embeds: bool, as_json: bool, **options: Any) -> None:
     """Print a document, a section, a definition or some lines.
 
     TARGET is a URI (guide.md), a URI and a heading (guide.md#Install, or
@@ -41,13 +42,22 @@ def read(target: str, path: str, as_json: bool, **options: Any) -> None:
     ("Alpha Plan", "[[Alpha Plan#Risks]]", "[[Alpha Plan#^block]]"). PATH is the indexed folder
     (default: the current one).
     """
-    with connect_library(path, options) as library:
-        reading = library.read(clean_text(target))
+    parts: tuple[Embed, ...] = ()
+    if embeds:
+        with open_library(path, options) as library:
+            reading = library.read(clean_text(target))
+            parts = library.embeds(reading)
+    else:
+        with connect_library(path, options) as library:
+            reading = library.read(clean_text(target))
     if reading.state == "changed" and not as_json:
         click.echo("This document changed since it was indexed; shown as it is now.", err=True)
     for warning in () if as_json else reading.warnings:
         click.echo(safe_name(f"Warning: {warning}"), err=True)
-    write_result(as_json, "reading", reading)
+    if embeds:
+        write_result(as_json, "reading_with_embeds", reading, parts)
+    else:
+        write_result(as_json, "reading", reading)
 
 
 @examples("lookfar outline guide.md docs", "lookfar outline src/shelf.py --json")

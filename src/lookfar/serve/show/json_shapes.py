@@ -96,6 +96,27 @@ def reading(read: model.Reading) -> Json:
     return dict(plain(read))
 
 
+def reading_with_embeds(read: model.Reading, embeds: Iterable[model.Embed]) -> Json:
+    """The result of ``lookfar read --embeds --json``."""
+    return {**reading(read), "embeds": [_embed(embed) for embed in embeds]}
+
+
+def _embed(embed: model.Embed) -> Json:
+    from lookfar.retrieve.locate.address import format_citation
+
+    part = embed.reading
+    cite = format_citation(part.collection, part.uri, part.span, part.sha256) if part else ""
+    return {
+        "start": embed.start,
+        "end": embed.end,
+        "written": embed.written,
+        "problem": embed.problem,
+        "cite": cite,
+        "reading": None if part is None else reading(part),
+        "embeds": [_embed(inner) for inner in embed.embeds],
+    }
+
+
 def outline(tree: model.Outline) -> Json:
     """The result of ``lookfar outline --json``."""
     symbols = {symbol.section: symbol for symbol in tree.symbols}

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lookfar import model
 from lookfar.common.skip_reasons import (
@@ -243,6 +243,40 @@ def reading(read: model.Reading) -> str:
     if not sys.stdout.isatty():
         return read.text
     return safe_text(read.text)
+
+
+_EMBED_PROBLEMS: Final = {
+    "not_indexed": "not a note",
+    "not_found": "no such part",
+    "ambiguous": "several parts have this name",
+    "cycle": "shown above already",
+    "too_deep": "nested too deeply",
+    "too_large": "too large to show here",
+}
+
+
+def reading_with_embeds(read: model.Reading, embeds: Sequence[model.Embed]) -> str:
+    """Return the text of a document with embedded notes below the lines that embed them."""
+    text = "".join(_expand_embeds(read.text, embeds))
+    return safe_text(text) if sys.stdout.isatty() else text
+
+
+def _expand_embeds(text: str, embeds: Sequence[model.Embed]) -> Iterator[str]:
+    offset = 0
+    for embed in embeds:
+        end = text.find("\n", embed.end) + 1 or len(text)
+        if end > offset:
+            yield text[offset:end]
+            offset = end
+        part = embed.reading
+        if part is None:
+            yield f"  | {embed.written}: {_EMBED_PROBLEMS[embed.problem]}\n"
+            continue
+        lines = f"{part.uri}:{part.span.start_line}-{part.span.end_line}"
+        yield f"  | {embed.written}: {lines}  sha256 {part.sha256[:16]}\n"
+        inside = "".join(_expand_embeds(part.text, embed.embeds))
+        yield "".join(f"  | {line}\n" for line in inside.rstrip("\n").split("\n"))
+    yield text[offset:]
 
 
 def outline(tree: model.Outline) -> str:

@@ -19,6 +19,8 @@ from lookfar.model import Block, Document, Link
 from lookfar.text.normalise import ByteOffsets
 from lookfar.text.parse.links import outside_of
 
+_NAMED_MARKER = re.compile(r"(?:(?<=\s)|^)\^(?=[0-9-]*[A-Za-z])[A-Za-z0-9-]+[ \t]*$", re.MULTILINE)
+"""An id with a letter, as programs generate them; ``^2`` may be a power."""
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _MARKER = re.compile(r"(?:(?<=\s)|^)\^([A-Za-z0-9-]+)[ \t]*$", re.MULTILINE)
 """An id at the end of a line."""
@@ -80,6 +82,13 @@ def find_block(document: Document, name: str) -> BlockId:
         hint=f"Give the lines: {', '.join(candidates[:5])}.",
         details={"uri": document.uri, "candidates": candidates},
     )
+
+
+def strip_block_ids(text: str) -> str:
+    """Return a text without the markers of block ids, which say nothing about its subject."""
+    if "^" in text:
+        text = _NAMED_MARKER.sub("", text)
+    return _PROPERTY.sub("", text) if "id::" in text else text
 
 
 def find_block_references(

@@ -24,8 +24,8 @@ _NAMES_SOMETHING = re.compile(r"[^\d/_-]")
 _BEFORE_TAG = frozenset(" \n\t(\f\v\xa0\u3000")
 
 
-VERSION = 4
-"""Raise this whenever the same text would give other links or labels."""
+VERSION = 5
+"""Raise this whenever the same text would give other links, labels or block ids."""
 
 
 class FoundLinks(NamedTuple):
