@@ -89,6 +89,14 @@ def test_links_of_every_form_follow_a_renamed_note(library: Library, root: Path)
     assert {entry.uri for entry in related.entries} == {"people/ada.md", "map.canvas"}
 
 
+def test_link_follows_although_the_title_is_the_old_name(library: Library, root: Path) -> None:
+    """Other programs do not resolve titles, so the link must not be left to the title."""
+    write_files(root, {"Same.md": "# Same\n", "more.md": "[[Same]]\n"})
+    library.index()
+    library.edit(Edit("rename", "Same.md", heading="New"))
+    assert (root / "more.md").read_text() == "[[New]]\n"
+
+
 def test_dry_run_lists_files_lines_and_links(library: Library, root: Path) -> None:
     before = snapshot(root)
     result = library.edit(Edit("rename", "Alpha Plan", heading="Gamma Plan"), dry_run=True)
