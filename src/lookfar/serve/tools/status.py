@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lookfar.common.skip_reasons import summarise
 from lookfar.errors import how_many
 from lookfar.serve.show import json_shapes
@@ -11,6 +13,8 @@ from lookfar.serve.tools.tool import Call, Input, Result, Session, Tool, bounded
 
 _MOST_NAMED = 100
 _MOST_EXAMPLES = 3
+_MOST_COUNTED = 12
+"""Tags and properties that the text names; the data has more."""
 
 
 class StatusInput(Input):
@@ -43,15 +47,33 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
         if skipped := summarise(state.skipped, state.skipped_examples, _MOST_EXAMPLES):
             lines.append(f"  skipped: {skipped}")
     shapes = [json_shapes.status(state) for state in states]
+    tags = sorted(session.library.tags(), key=lambda count: (-count.documents, count.tag))
+    properties = session.library.properties()
+    if tags:
+        lines.append("tags: " + _list_counts([(tag.tag, tag.documents) for tag in tags]))
+    if properties:
+        names = [(item.name, item.documents) for item in properties]
+        lines.append("properties: " + _list_counts(names))
 
     def show(most: int) -> Result:
         named = [
             {**shape, "failures": shape["failures"][:most], "stale": shape["stale"][:most]}
             for shape in shapes
         ]
-        return Result({"collections": named}, "\n".join(map(safe_name, lines)))
+        data = {
+            "collections": named,
+            "tags": json_shapes.plain(tags[:most]),
+            "properties": [item.name for item in properties[:most]],
+        }
+        return Result(data, "\n".join(map(safe_name, lines)))
 
     return bounded(show, _MOST_NAMED)
+
+
+def _list_counts(counts: Sequence[tuple[str, int]]) -> str:
+    shown = ", ".join(f"{name} ({count:,})" for name, count in counts[:_MOST_COUNTED])
+    rest = len(counts) - _MOST_COUNTED
+    return f"{shown}, and {rest:,} more" if rest > 0 else shown
 
 
 STATUS = Tool(

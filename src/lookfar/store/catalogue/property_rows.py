@@ -36,6 +36,15 @@ class Days(NamedTuple):
     inside: frozenset[int]
 
 
+class Found(NamedTuple):
+    """The documents that conditions admit."""
+
+    only: frozenset[int] | None
+    """None if all do that are not refused."""
+    refused: frozenset[int]
+
+
+ALL_FOUND: Final = Found(None, frozenset())
 NO_DAYS: Final = Days(frozenset(), frozenset())
 
 
@@ -60,16 +69,22 @@ class PropertyTable:
         if _format_of(connection, generation) < FORMAT_WITH_PROPERTIES:
             self._connection = _derive(connection, generation)
 
-    def match(self, condition: Condition, everything: frozenset[int]) -> frozenset[int]:
-        """Return those of these documents that meet a condition."""
-        if condition.operator == "missing":
-            return everything - self._having(condition.key)
-        if condition.operator == "has":
-            return everything & self._having(condition.key)
-        if condition.operator == "!=":
-            equal = self._compare(condition._replace(operator="="))
-            return everything & (self._having(condition.key) - equal)
-        return everything & self._compare(condition)
+    def find(self, tags: Sequence[str], conditions: Sequence[Condition]) -> Found:
+        """Return the documents with all tags that meet all conditions, of any generation."""
+        admitted = [self.tagged(tag) for tag in tags]
+        refused: list[frozenset[int]] = []
+        for condition in conditions:
+            if condition.operator == "missing":
+                refused.append(self._having(condition.key))
+            elif condition.operator == "!=":
+                admitted.append(self._having(condition.key))
+                refused.append(self._compare(condition._replace(operator="=")))
+            elif condition.operator == "has":
+                admitted.append(self._having(condition.key))
+            else:
+                admitted.append(self._compare(condition))
+        only = frozenset.intersection(*admitted) if admitted else None
+        return Found(only, frozenset().union(*refused))
 
     def tagged(self, tag: str) -> frozenset[int]:
         """Return the documents with a tag or one below it, in any case."""
