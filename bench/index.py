@@ -22,7 +22,6 @@ from typing import TypeVar
 
 from lookfar import Library
 from lookfar.embed.providers import open_embedder
-from lookfar.index.prepare import _analyse_prose
 from lookfar.index.recipe import policy_from, sizes_from
 from lookfar.sources.folder.walk import walk
 from lookfar.text.chunk.headings import chunk
@@ -87,6 +86,10 @@ def timed(run: Callable[[], T]) -> tuple[float, float, T]:
 
 def stages(library: Library, share: int) -> None:
     """CPU seconds of each stage on one core, over every ``share``-th file."""
+    # Here, because bench/cold_index.py imports this file beside older code.
+    from lookfar.index.analysis import analyse_document
+    from lookfar.index.words import Words
+
     settings = library.settings
     files = walk(library.folder().root, policy_from(settings)).files[::share]
     known = [file for file in files if parser_for(file.uri)]
@@ -113,9 +116,11 @@ def stages(library: Library, share: int) -> None:
             for f, t in zip(known, texts, strict=True)
         ],
     )
-    chunks = report("chunk", lambda: [chunk(d, sizes, embedder.count_tokens) for d in documents])
+    words = Words(embedder)
+    chunks = report("chunk", lambda: [chunk(d, sizes, words.count) for d in documents])
     report(
-        "analyse", lambda: [_analyse_prose(d, c) for d, c in zip(documents, chunks, strict=True)]
+        "analyse",
+        lambda: [analyse_document(d, c, words) for d, c in zip(documents, chunks, strict=True)],
     )
     texts_of = [
         embedded_text(d, each) for d, c in zip(documents, chunks, strict=True) for each in c

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from lookfar.model import (
     Counts,
@@ -383,6 +383,21 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Embed a question: one vector, or a row for each model if code has its own."""
+        ...
+
+    def count_tokens(self, text: str) -> int: ...
+
+
+@runtime_checkable
+class PieceEmbedder(Protocol):
+    """An embedder to which a text is the pieces of its words, in any order."""
+
+    def pieces(self, text: str) -> bytes:
+        """Return the IDs of the pieces of a text, two bytes each: those of its words, joined."""
+        ...
+
+    def embed_pieces(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
+        """Embed passages of documents or code, given as their pieces; return one row for each."""
         ...
 
     def count_tokens(self, text: str) -> int: ...

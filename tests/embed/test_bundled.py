@@ -97,7 +97,7 @@ def test_related_texts_are_nearer(
 
 def test_a_word_four_times_counts_twice(embedder: BundledEmbedder) -> None:
     def row(word: str) -> np.ndarray:
-        (at,) = np.frombuffer(embedder._ids(word), np.uint16).tolist()
+        (at,) = np.frombuffer(embedder.pieces(word), np.uint16).tolist()
         return embedder._table[at] * embedder._steps[at]
 
     expected = row("certificate") + 2 * row("volume")
@@ -138,6 +138,20 @@ def test_the_cheapest_spelling_wins() -> None:
     assert cut("rest") == [first + 2]
     # No piece has these letters, so each takes a row that it shares.
     assert cut("ж") == [ord("ж") % first]
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.lists(st.text(alphabet="abc漢é▁", min_size=1, max_size=32), min_size=1))
+def test_the_table_of_lengths_changes_no_split(words: list[str]) -> None:
+    vocabulary = ["▁a", "▁ab", "abc", "bca", "c", "cab", "aa", "漢", "bcabca", "▁caab"]
+    costs = [float(len(piece) * 3 % 7) for piece in vocabulary]
+    few, many = pieces.Pieces(vocabulary, costs), pieces.Pieces(vocabulary, costs)
+    for _ in range(pieces._WORTH_TABLE):
+        many("nothing")
+    assert many._longest
+    assert not few._longest
+    for word in words[: pieces._WORTH_TABLE - 1]:
+        assert many(word) == few(word)
 
 
 @settings(deadline=None, max_examples=60)

@@ -102,7 +102,7 @@ def test_running_out_of_memory_is_not_reported_as_a_file_error(
     def exhausted(*_: Any, **__: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("lookfar.index.worker.prepare", exhausted)
+    monkeypatch.setattr("lookfar.index.prepare.text_parser_for", exhausted)
     chosen = {"embed.provider": "hash", "index.workers": 1}
     with (
         Library.open(docs, index_dir=tmp_path / "index", settings=chosen) as library,

@@ -17,7 +17,7 @@ import pytest
 import lookfar.errors
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import InvalidArgument, RootNotFound
-from lookfar.index import worker
+from lookfar.index import prepare
 from lookfar.index.recipe import policy_from
 from lookfar.index.reconcile import compare
 from lookfar.index.worker import Preparer
@@ -264,14 +264,14 @@ def test_one_bad_file_does_not_stop_the_others(
     library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(root, a="alpha\n", bad="alpha\n", c="alpha\n")
-    original = worker.prepare
+    original = prepare.text_parser_for
 
-    def explode(uri, *arguments, **named):  # type: ignore[no-untyped-def]
+    def explode(uri, **named):  # type: ignore[no-untyped-def]
         if uri == "bad.md":
             raise RecursionError("too deep")
-        return original(uri, *arguments, **named)
+        return original(uri, **named)
 
-    monkeypatch.setattr(worker, "prepare", explode)
+    monkeypatch.setattr(prepare, "text_parser_for", explode)
     report = library.index()
     assert report.failures == (Failure("bad.md", "PARSE_FAILED", "RecursionError: too deep"),)
     assert uris(library) == ["a.md", "c.md"]

@@ -96,15 +96,15 @@ def _plain(batches: list[list[worker.Outcome]]) -> list[object]:
 
 POISON = """
 import os, signal
-from lookfar.index import worker
-_prepare = worker.prepare
-def prepare(uri, *arguments, **named):
+from lookfar.index import prepare, worker
+find_parser = prepare.text_parser_for
+def poison(uri, **named):
     if uri == "13.md":
         os.kill(os.getpid(), int(os.environ.get("POISON", signal.SIGSEGV)))
     if uri == "21.md":
         raise ValueError("this one only")
-    return _prepare(uri, *arguments, **named)
-worker.prepare = prepare
+    return find_parser(uri, **named)
+prepare.text_parser_for = poison
 worker.main()
 """
 

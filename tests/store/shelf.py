@@ -14,7 +14,8 @@ from typing import Any
 import lookfar.errors
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.content import decode_content
-from lookfar.index.prepare import Prepared, embed, prepare
+from lookfar.index.prepare import Prepared, Stages, embed, prepare
+from lookfar.index.words import Words
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import CollectionSnapshot, Place, Store, Version, Writer
 from lookfar.store.keywords.analyser import terms_of
@@ -58,8 +59,7 @@ class Shelf:
             decode_content(raw),
             Fingerprint(len(raw), 1, 1, 1),
             settled=True,
-            sizes=SIZES,
-            count_tokens=self.embedder.count_tokens,
+            stages=Stages(SIZES, Words(self.embedder)),
         )
         assert isinstance(prepared, Prepared)
         embed([prepared], self.embedder, session.missing)

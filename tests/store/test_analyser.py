@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookfar.store.keywords.analyser import analyse, has_cjk, stem, terms_of
+from lookfar.store.keywords.analyser import _by_run, analyse, has_cjk, stem, terms_of
 
 examples = settings(max_examples=300, deadline=None, derandomize=True)
 
@@ -175,6 +175,13 @@ def test_terms_are_clean_and_repeatable(text: str) -> None:
 def test_text_in_another_script_changes_no_term(text: str, neighbour: str) -> None:
     """The fast path for ASCII agrees with the general one."""
     assert analyse(f"{text} {neighbour}").split() == [*analyse(text).split(), *terms_of(neighbour)]
+
+
+@examples
+@given(st.text() | st.text(alphabet="aB1_-.':+#(< é\u0301\u0338\u00a8漢ー\u2010ｶＡ“…\ufe0f\n"))
+def test_splitting_into_words_first_changes_no_term(text: str) -> None:
+    """A text is split without a regex before its words are analysed; ``_by_run`` has none of it."""
+    assert analyse(text).split() == " ".join(_by_run(text)).split()
 
 
 def test_cjk_is_detected() -> None:

@@ -7,8 +7,9 @@ import tracemalloc
 import pytest
 
 from lookfar.index.content import Content
-from lookfar.index.prepare import Prepared, prepare
+from lookfar.index.prepare import Prepared, Stages, prepare
 from lookfar.index.rederive import make_maker
+from lookfar.index.words import Words
 from lookfar.model import Fingerprint
 from lookfar.ports import Maker, StoredDocument
 from lookfar.store.catalogue import generations, rows
@@ -30,8 +31,7 @@ def maker(shelf: Shelf) -> Maker:
             Content(stored.text, b""),
             Fingerprint(0, 0, 0, 0),
             settled=True,
-            sizes=SIZES,
-            count_tokens=shelf.embedder.count_tokens,
+            stages=Stages(SIZES, Words(shelf.embedder)),
         )
         return result if isinstance(result, Prepared) else None
 

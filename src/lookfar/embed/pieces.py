@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import inf
 from unicodedata import normalize
 
 _KANJI = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff"
@@ -36,6 +37,9 @@ SHARED_ROWS = 256
 _MAX_PIECE = 16
 _COST_OF_UNKNOWN = 24.0
 _COST_OF_START = 6.0
+_PREFIX = 3
+_WORTH_TABLE = 100
+"""Splits from which a table of the lengths of pieces is worth its 20 ms; a question needs few."""
 
 
 def words(text: str) -> list[str]:
@@ -68,31 +72,58 @@ class Pieces:
         rows = range(SHARED_ROWS, SHARED_ROWS + len(pieces))
         self._row_of = dict(zip(pieces, rows, strict=True))
         self._costs = costs
+        self._splits = 0
+        self._longest: dict[str, int] | None = None
 
     def __call__(self, part: str) -> list[int]:
         text = mark_start(part)
         whole = self._row_of.get(text)
         if whole is not None:
             return [whole]
-        best_by_end: list[tuple[float, int, int]] = [(0.0, 0, -1)]
-        for end in range(1, len(text) + 1):
-            # An unknown character shares a row; the mark of a word's start has none.
-            if text[end - 1] == WORD_START:
-                best = (_COST_OF_START, 0, -1)
-            else:
-                row = ord(text[end - 1]) % SHARED_ROWS
-                best = (best_by_end[end - 1][0] + _COST_OF_UNKNOWN, end - 1, row)
-            for start in range(max(0, end - _MAX_PIECE), end):
-                piece = self._row_of.get(text[start:end])
-                if piece is not None:
-                    cost = best_by_end[start][0] + self._costs[piece - SHARED_ROWS]
-                    if cost < best[0]:
-                        best = (cost, start, piece)
-            best_by_end.append(best)
+        starts, rows_by_end = self._split(text)
         rows: list[int] = []
         end = len(text)
         while end:
-            _, end, row = best_by_end[end]
-            if row >= 0:
-                rows.append(row)
+            if rows_by_end[end] >= 0:
+                rows.append(rows_by_end[end])
+            end = starts[end]
         return rows[::-1]
+
+    def _split(self, text: str) -> tuple[list[int], list[int]]:
+        """Return where the last piece of each beginning of ``text`` starts, and its row."""
+        row_of, costs, length = self._row_of, self._costs, len(text)
+        lengths = self._piece_lengths(text)
+        best = [0.0] + [inf] * length
+        starts, rows = [0] * (length + 1), [-1] * (length + 1)
+        for start, character in enumerate(text):
+            end, so_far = start + 1, best[start]
+            # An unknown character shares a row; the mark of a word's start has none.
+            if character == WORD_START:
+                if best[end] >= _COST_OF_START:
+                    best[end], starts[end], rows[end] = _COST_OF_START, 0, -1
+            elif best[end] >= so_far + _COST_OF_UNKNOWN:
+                best[end], starts[end] = so_far + _COST_OF_UNKNOWN, start
+                rows[end] = ord(character) % SHARED_ROWS
+            for end in range(start + 1, start + lengths[start] + 1):
+                row = row_of.get(text[start:end])
+                if row is not None:
+                    cost = so_far + costs[row - SHARED_ROWS]
+                    if cost < best[end]:
+                        best[end], starts[end], rows[end] = cost, start, row
+        return starts, rows
+
+    def _piece_lengths(self, text: str) -> list[int]:
+        """Return for each position the length of the longest piece that may start there."""
+        most = [min(_MAX_PIECE, len(text) - start) for start in range(len(text))]
+        self._splits += 1
+        if self._longest is None:
+            if self._splits < _WORTH_TABLE:
+                return most
+            self._longest = {}
+            for piece in sorted(self._row_of, key=len):
+                self._longest[piece[:_PREFIX]] = len(piece)
+        longest = self._longest.get
+        return [
+            min(length, longest(text[start : start + _PREFIX], _PREFIX - 1))
+            for start, length in enumerate(most)
+        ]

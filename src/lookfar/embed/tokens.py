@@ -45,7 +45,10 @@ def count(text: str, ids: Callable[[str], bytes]) -> int:
         return len(ids(text)) // 2
     mask = text.encode().translate(_WORD_MASK)
     words = mask.count(b" w") + mask.startswith(b"w")
-    return max(-(-words * 4 // 3), mask.count(b"w") // _LONGEST_MEAN_TOKEN)
+    tokens = -(-words * 4 // 3)
+    if len(text) // _LONGEST_MEAN_TOKEN <= tokens:  # No need to count the letters.
+        return tokens
+    return max(tokens, mask.count(b"w") // _LONGEST_MEAN_TOKEN)
 
 
 def read_tokenizer(path: Path) -> Tokenizer:

@@ -18,7 +18,7 @@ from typing import Any
 
 from lookfar.config import Settings
 from lookfar.index.commit_document import RENDERING, prepare_commit
-from lookfar.index.prepare import batched, embed, token_counter
+from lookfar.index.prepare import batched, embed
 from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
 from lookfar.index.recipe import (
     CHUNKING,
@@ -27,6 +27,7 @@ from lookfar.index.recipe import (
     policy_from,
     sizes_from,
 )
+from lookfar.index.words import Words
 from lookfar.model import IndexReport
 from lookfar.ports import Embedder, Known, Store, Writer
 from lookfar.sources.folder.build_output import presume_output
@@ -216,7 +217,7 @@ class HistoryBuild:
         done = size = 0
         checkpoints = CheckpointTimer()
         sizes = sizes_from(self._settings)
-        count = token_counter(sizes, self._embedder)
+        count = Words(self._embedder, by_length=sizes.by_length).count
         self._on_progress(Progress(0, total, 0, 0))
         for outcome, commits, lines in (
             ("added", plan.new, diff_lines if diffs_now else 0),

@@ -18,9 +18,10 @@ from typing import Final
 
 from lookfar.common.folders import list_folder
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
+from lookfar.index.analysis import analyse_document
 from lookfar.index.inserted import analyse_inserted
-from lookfar.index.prepare import analyse_document
 from lookfar.index.progress import CheckpointTimer
+from lookfar.index.words import Words
 from lookfar.model import Chunk, Span
 from lookfar.ports import (
     PATH_SEPARATOR,
@@ -38,6 +39,7 @@ from lookfar.text.parse.formats import text_parser_for
 DOCUMENTS: Final = "documents"
 """The folder of inserted documents; on a server, the prefix of their names."""
 _SCHEMES: Final = ("postgresql://", "postgres://")
+_WORDS: Final = Words()
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,4 +255,4 @@ def _analyse_again(snapshot: CollectionSnapshot, version: Version) -> Streams:
     as_source = bool(json.loads(version.metadata).get("as_source"))
     document = text_parser_for(version.uri, as_source=as_source)(version.uri, text)
     # The title of an extracted document may come from the metadata of its file.
-    return analyse_document(replace(document, title=version.title), chunks)
+    return analyse_document(replace(document, title=version.title), chunks, _WORDS)

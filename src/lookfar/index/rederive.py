@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Sequence
 
 from lookfar.config import Settings
 from lookfar.index.content import restore_content
-from lookfar.index.prepare import Prepared, embed, prepare, token_counter
+from lookfar.index.prepare import Prepared, Stages, embed, prepare
 from lookfar.index.recipe import epoch_fingerprint, sizes_from
+from lookfar.index.words import Words
 from lookfar.model import Fingerprint, Lane
 from lookfar.ports import Embedder, Made, Maker, StoredDocument
 
@@ -21,14 +22,11 @@ _NO_FINGERPRINT = Fingerprint(0, 0, 0, 0)
 def file_maker(settings: Settings, embedder: Embedder | None, lane: Lane | None) -> Maker:
     """Return a maker that derives entries and vectors from the texts of files."""
     sizes = sizes_from(settings)
-    count = token_counter(sizes, embedder)
+    stages = Stages(sizes, Words(embedder, by_length=sizes.by_length), lane=lane)
 
     def prepare_stored(stored: StoredDocument) -> Prepared | None:
         content = restore_content(stored.text, stored.metadata)
-        prepared = prepare(
-            stored.uri, content, _NO_FINGERPRINT, settled=True, sizes=sizes,
-            count_tokens=count, lane=lane,
-        )  # fmt: skip
+        prepared = prepare(stored.uri, content, _NO_FINGERPRINT, settled=True, stages=stages)
         return prepared if isinstance(prepared, Prepared) else None
 
     return make_maker(epoch_fingerprint(settings, embedder), prepare_stored, embedder, sources=True)

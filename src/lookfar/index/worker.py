@@ -30,13 +30,9 @@ from lookfar.embed.providers import open_embedder
 from lookfar.errors import IOFailed, LookfarError, as_out_of_memory, out_of_memory
 from lookfar.index.content import Content, decode_content, extract_content
 from lookfar.index.extraction import Extraction
-from lookfar.index.prepare import (
-    Prepared,
-    embed,
-    prepare,
-    token_counter,
-)
+from lookfar.index.prepare import File, Stages, embed
 from lookfar.index.reconcile import Request
+from lookfar.index.words import Words
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
 from lookfar.ports import Embedder, VectorSource, Version
 from lookfar.sources.confine import Refused, Root
@@ -100,15 +96,20 @@ class Preparer:
     def __init__(self, recipe: Recipe, embedder: Embedder | None) -> None:
         self._recipe = recipe
         self._embedder = embedder
-        self._count = token_counter(recipe.sizes, embedder)
+        words = Words(embedder, by_length=recipe.sizes.by_length)
+        self._stages = Stages(recipe.sizes, words, lane=recipe.lane, secrets=recipe.secrets)
         self._extraction = Extraction(recipe.allowance)
 
     def run(self, requests: Sequence[Request], missing: Missing) -> list[Outcome]:
-        outcomes = [self._prepare(request) for request in requests]
-        embed([item for item in outcomes if isinstance(item, Prepared)], self._embedder, missing)
-        return [item.version if isinstance(item, Prepared) else item for item in outcomes]
+        """Read the files, take all of them through one stage after the other, and embed them."""
+        files = [self._read(request) for request in requests]
+        for stage in self._stages.in_order:
+            files = [_advance(stage, file) if isinstance(file, File) else file for file in files]
+        prepared = [file.prepared for file in files if isinstance(file, File)]
+        embed([item for item in prepared if item is not None], self._embedder, missing)
+        return [_outcome_of(file) if isinstance(file, File) else file for file in files]
 
-    def _prepare(self, request: Request) -> Prepared | Unchanged | Skipped | Failure:
+    def _read(self, request: Request) -> File | Unchanged | Skipped | Failure:
         uri = request.file.uri
         now = time.time_ns()
         extracted = extractor_for(uri) is not None
@@ -131,25 +132,32 @@ class Preparer:
             content: Content | Skipped = (
                 extract_content(uri, raw, self._extraction) if extracted else decode_content(raw)
             )
-            if isinstance(content, Skipped):
-                return content
-            return prepare(
-                uri,
-                content,
-                disk,
-                settled=steady,
-                sizes=self._recipe.sizes,
-                count_tokens=self._count,
-                lane=self._recipe.lane,
-                secrets=self._recipe.secrets,
-            )
+            return content if isinstance(content, Skipped) else File(uri, content, disk, steady)
         except MemoryError:  # Not the fault of this file: the next one would fail too.
             raise
         except Exception as error:  # One bad file must not stop the others.
-            return Failure(uri, "PARSE_FAILED", f"{type(error).__name__}: {error}")
+            return _failure_of(uri, error)
 
     def close(self) -> None:
         self._extraction.close()
+
+
+def _advance(stage: Callable[[File], Skipped | None], file: File) -> File | Skipped | Failure:
+    try:
+        return stage(file) or file
+    except MemoryError:
+        raise
+    except Exception as error:
+        return _failure_of(file.uri, error)
+
+
+def _failure_of(uri: str, error: Exception) -> Failure:
+    return Failure(uri, "PARSE_FAILED", f"{type(error).__name__}: {error}")
+
+
+def _outcome_of(file: File) -> Version:
+    assert file.prepared is not None
+    return file.prepared.version
 
 
 class WorkerPool:

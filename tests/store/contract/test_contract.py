@@ -21,7 +21,8 @@ from lookfar.errors import (
     NotIndexed,
 )
 from lookfar.index.content import Content
-from lookfar.index.prepare import Prepared, embed, prepare
+from lookfar.index.prepare import Prepared, Stages, embed, prepare
+from lookfar.index.words import Words
 from lookfar.model import Filters, Fingerprint
 from lookfar.ports import EVERYTHING, AllOf, ChunkedDocument, CollectionSnapshot, LeftOut
 from lookfar.retrieve.locate.places import stored_places
@@ -273,8 +274,8 @@ def test_an_extracted_text_has_its_places_and_its_extractor(shelf: Shelf) -> Non
     )
     with shelf.session() as session:
         prepared = prepare(
-            "a.pdf", content, Fingerprint(1, 1, 1, 1), settled=True, sizes=SIZES,
-            count_tokens=shelf.embedder.count_tokens,
+            "a.pdf", content, Fingerprint(1, 1, 1, 1), settled=True,
+            stages=Stages(SIZES, Words(shelf.embedder)),
         )  # fmt: skip
         assert isinstance(prepared, Prepared)
         embed([prepared], shelf.embedder, session.missing)

@@ -61,16 +61,18 @@ class BundledEmbedder(SingleModel):
         return f"{self.name}:{self.dimensions}:{digest.hexdigest()[:16]}"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.embed_pieces([self.pieces(text) for text in texts])
+
+    def embed_pieces(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for first in range(0, len(texts), _BATCH):
             self._add(texts[first : first + _BATCH], vectors[first : first + _BATCH])
         return normalise_rows(vectors)
 
-    def _add(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    def _add(self, texts: Sequence[bytes], vectors: NDArray[np.float32]) -> None:
         """Embed a batch at once, because a NumPy call costs as much as a short text."""
-        ids_by_text = [self._ids(text) for text in texts]
-        keys = np.frombuffer(b"".join(ids_by_text), dtype=np.uint16).astype(np.uint32)
-        lengths = [len(ids) // 2 for ids in ids_by_text]
+        keys = np.frombuffer(b"".join(texts), dtype=np.uint16).astype(np.uint32)
+        lengths = [len(pieces) // 2 for pieces in texts]
         keys += np.repeat(np.arange(len(texts), dtype=np.uint32) << 16, lengths)
         keys.sort()
         ends = np.flatnonzero(np.append(keys[1:] != keys[:-1], len(keys) > 0))
@@ -84,9 +86,9 @@ class BundledEmbedder(SingleModel):
             np.dot(weights[start:end], rows[start:end].astype(np.float32), out=vectors[row])
 
     def count_tokens(self, text: str) -> int:
-        return tokens.count(text, self._ids)
+        return tokens.count(text, self.pieces)
 
-    def _ids(self, text: str) -> bytes:
+    def pieces(self, text: str) -> bytes:
         """Return the piece IDs of all words, two bytes each."""
         return b"".join(map(self._pieces.__getitem__, words(text)))
 

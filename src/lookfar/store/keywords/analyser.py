@@ -12,6 +12,7 @@ import re
 import string
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import pairwise
 
 # Han, kana, hangul, bopomofo, and the marks that only occur between them.
@@ -28,9 +29,9 @@ _MARKS = _ACCENTS + _SIGNS
 
 _RUN = re.compile(rf"[\w{_MARKS}]+(?:(?:[-.']|::)[\w{_MARKS}]+)*(?:\+\+|#(?!\w))?")
 _ASCII_RUN = re.compile(r"\w+(?:(?:[-.']|::)\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
-# Bytes that cannot be part of an ASCII run are blanked, so that a text splits without a regex.
+# ASCII that cannot be part of a run is blanked in UTF-8, so that a text splits without a regex.
 _KEPT = frozenset(string.ascii_letters + string.digits + "_-.':+#")
-_BLANKED = bytes(code if chr(code) in _KEPT else ord(" ") for code in range(256))
+_BLANKED = bytes(code if code >= 128 or chr(code) in _KEPT else ord(" ") for code in range(256))
 _JOINTS = re.compile(r"[-.']|::")
 _CLINGING = "-.':"
 """Punctuation if at either end of a run."""
@@ -52,22 +53,20 @@ TERMS = 2
 LONGEST_TERM = 64
 _CACHED_LENGTH = 32
 _CACHED_RUNS = 200_000
+_CACHED_STEMS = 1 << 16
+"""Different words share their parts: ``userName`` and ``user_id``."""
 
 
 class _Expansions(dict[str, str]):
-    """Caches the terms of each run with its punctuation; cleared when full."""
+    """Caches the terms of each word; cleared when full."""
 
-    def __missing__(self, run: str) -> str:
-        bare = run.strip(_CLINGING)
-        if bare != run:
-            expanded = self[bare] if bare else ""
-        else:
-            runs = _ASCII_RUN.findall(run) if run.isascii() else (run,)
-            expanded = " ".join(filter(None, map(_expand, runs)))
-        if len(run) <= _CACHED_LENGTH:
+    def __missing__(self, word: str) -> str:
+        bare = word.strip(_CLINGING)
+        expanded = expand(word) if bare == word else self[bare]
+        if len(word) <= _CACHED_LENGTH:
             if len(self) >= _CACHED_RUNS:
                 self.clear()
-            self[run] = expanded
+            self[word] = expanded
         return expanded
 
 
@@ -76,10 +75,25 @@ _expansions = _Expansions()
 
 def analyse(text: str) -> str:
     """Return all terms of ``text`` in order, separated by spaces."""
-    if text.isascii():
-        pieces = text.encode().translate(_BLANKED).decode().split()
-        return " ".join(filter(None, map(_expansions.__getitem__, pieces)))
-    return " ".join(map(_expansions.__getitem__, _RUN.findall(_normalise(text))))
+    return " ".join(filter(None, map(_expansions.__getitem__, split_words(text))))
+
+
+def split_words(text: str) -> list[str]:
+    """Split where no term can be: the terms of a text are those of its words, in order.
+
+    Words keep the punctuation that may be part of a term, and all that is not ASCII.
+    """
+    blanked = text.encode("utf-8", "surrogatepass").translate(_BLANKED)
+    return blanked.decode("utf-8", "surrogatepass").split()
+
+
+def expand(word: str) -> str:
+    """Return the terms of one word, separated by spaces; ``analyse`` caches them."""
+    if word.isascii():
+        runs = _ASCII_RUN.findall(word.strip(_CLINGING))
+    else:
+        runs = _RUN.findall(_normalise(word))
+    return " ".join(filter(None, map(_expand, runs)))
 
 
 def _normalise(text: str) -> str:
@@ -189,6 +203,7 @@ _IRREGULAR = {
 """Words that the rules would separate from their other forms."""
 
 
+@lru_cache(_CACHED_STEMS)
 def stem(word: str) -> str:
     """Return a light English stem: plurals, -ing, -ed, -ly; never shorter than three letters.
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from lookfar.common.lines import Lines
 from lookfar.model import Chunk, Document, Section, Symbol
-from lookfar.text.chunk.identity import chunk_id
+from lookfar.text.chunk.identity import chunk_id, chunk_text
 from lookfar.text.chunk.parts import Sizes
 
 VERSION = 5
@@ -65,13 +65,15 @@ def chunk(document: Document, sizes: Sizes, merge_below: float = MERGE_BELOW) ->
 
 def embedded_text(document: Document, chunk: Chunk) -> str:
     """Return the text to embed: path, enclosing definitions, then the code itself."""
-    span = chunk.span
-    return _embedded(document, chunk.path, chunk.section, chunk.part, span.start, span.end)
+    return f"{context_of(document, chunk)}\n{chunk_text(document, chunk)}"
 
 
-def _embedded(
-    document: Document, path: tuple[str, ...], section: int, part: int, start: int, end: int
-) -> str:
+def context_of(document: Document, chunk: Chunk) -> str:
+    """Return what is embedded before the code of a chunk: its path and enclosing definitions."""
+    return _make_context(document, chunk.path, chunk.section, chunk.part)
+
+
+def _make_context(document: Document, path: tuple[str, ...], section: int, part: int) -> str:
     lines = [" ".join(_PATH_WORDS.findall(document.uri))]
     if path:
         lines.append(" ".join(path))
@@ -79,7 +81,6 @@ def _embedded(
     # The first part starts with the signature; the others need it for context.
     if symbol is not None and part > 1:
         lines.append(symbol.signature[:_LONGEST_SIGNATURE])
-    lines.append(document.text[start:end].strip())
     return "\n".join(lines)
 
 
@@ -113,7 +114,8 @@ def _make_chunks(document: Document, pieces: Sequence[_Piece], cutter: _Cutter) 
     for ordinal, piece in enumerate(pieces):
         overlap = cutter.overlap(pieces[ordinal - 1], piece) if ordinal else 0
         start = piece.start - overlap
-        embedded = _embedded(document, piece.path, piece.section, piece.part, start, piece.end)
+        context = _make_context(document, piece.path, piece.section, piece.part)
+        embedded = f"{context}\n{document.text[start : piece.end].strip()}"
         content = blake2b(embedded.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         occurrence = seen.get(content, 0)
         seen[content] = occurrence + 1

@@ -23,8 +23,16 @@ def heading_context(title: str, path: tuple[str, ...]) -> str:
 
 def embedded_text(document: Document, chunk: Chunk) -> str:
     """Return the text to embed: title and headings, then the text itself."""
-    context = heading_context(document.title, chunk.path)
-    return f"{context}\n{document.text[chunk.span.start : chunk.span.end].strip()}"
+    return f"{chunk_context(document, chunk)}\n{chunk_text(document, chunk)}"
+
+
+def chunk_context(document: Document, chunk: Chunk) -> str:
+    return heading_context(document.title, chunk.path)
+
+
+def chunk_text(document: Document, chunk: Chunk) -> str:
+    """Return a chunk's own text, without the white space around it."""
+    return document.text[chunk.span.start : chunk.span.end].strip()
 
 
 def content_name(title: str, path: tuple[str, ...], text: str) -> bytes:
