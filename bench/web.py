@@ -12,7 +12,7 @@ does other things, too. Last the deepest list there is: 10,000 ranked, and its l
 
 How long the server computed is told, too: on a busy machine that is what an idle one would need.
 
-Asked for: the page under 200,000 bytes in all; an answer under 50 ms at 100,000 chunks.
+Asked for: under 150,000 bytes at first and 200,000 in all; an answer under 50 ms at 100,000 chunks.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ sys.path[:] = [each for each in sys.path if Path(each or ".").resolve() != HERE]
 
 from http.client import HTTPConnection  # noqa: E402
 
-FIRST = ("/", "/web/app.js", "/web/dom.js", "/web/api.js", "/web/search.js", "/web/chart.js",
-         "/web/page.css", "/web/mark.svg")  # fmt: skip
+FIRST = ("/", "/web/app.js", "/web/dom.js", "/web/api.js", "/web/search.js", "/web/query.js",
+         "/web/filters.js", "/web/list.js", "/web/rows.js", "/web/chart.js", "/web/page.css",
+         "/web/mark.svg")  # fmt: skip
 QUESTIONS = (
     "how do I cancel a fetch request", "css grid template areas", "array map filter reduce",
     "service worker cache first", "flexbox align items center", "what is the event loop",

@@ -67,7 +67,7 @@ def test_the_first_view_is_here_with_few_bytes(page: Page, site: Served) -> None
         "['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))"
         ".reduce((sum, each) => sum + each.transferSize, 0)"
     )
-    assert 50_000 < sent < 200_000
+    assert 50_000 < sent < 150_000
     assert not page.eval("performance.getEntriesByType('resource')"
                          ".some((each) => each.name.endsWith('graph.js'))")  # fmt: skip
 

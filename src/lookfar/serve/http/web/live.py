@@ -114,6 +114,7 @@ def _describe_skipped(status: Json) -> list[Json]:
     counts, examples = status["skipped"], status["skipped_examples"]
     return [
         {
+            "reason": reason,
             "label": describe_group(reason),
             "count": counts[reason],
             "examples": [name_example(reason, uri) for uri in examples.get(reason, ())],

@@ -1,7 +1,7 @@
 // Search quality: measured with questions generated from the folder, or opened from files that
 // `lookfar eval --save` wrote. Those files never leave the browser.
 
-import { announce, h, name, number, problem, replace, plural, visibleText } from "/web/dom.js";
+import { age, announce, h, name, number, problem, replace, plural, visibleText } from "/web/dom.js";
 import { ask } from "/web/api.js";
 import { comparison, strip } from "/web/chart.js";
 
@@ -10,7 +10,35 @@ const MODES = [["hybrid", "both"], ["keyword", "words"], ["vector", "meaning"]];
 const MOST = 4;
 const NAMES = METRICS(0).map(([metric]) => metric);
 
-let runs = [];
+const KEY = "lookfar.runs";
+const KEPT = 20; // Runs that the browser remembers.
+const MOST_QUESTIONS = 200;
+
+// Runs stay in this browser, the latest first; without storage they last as long as the page.
+function loadRuns() {
+  try {
+    const runs = JSON.parse(localStorage.getItem(KEY) || "[]");
+    return Array.isArray(runs) ? runs.filter(isValid).slice(0, KEPT) : [];
+  } catch {
+    return [];
+  }
+}
+
+function storeRuns() {
+  for (let count = kept.length; count >= 0; count -= 1) {
+    try {
+      return localStorage.setItem(KEY, JSON.stringify(kept.slice(0, count)));
+    } catch {
+      // It is full: keep fewer.
+    }
+  }
+}
+
+const isValid = (run) => run?.kind === "lookfar eval" && Array.isArray(run.queries)
+  && NAMES.every((metric) => ["mean", "low", "high"].every((part) => typeof run.metrics?.[metric]?.[part] === "number"));
+
+let kept = loadRuns();
+let shownIds = kept.slice(0, 3).map((run) => run.id);
 
 export function show(main, params, frame) {
   const leaving = new AbortController();
@@ -26,18 +54,16 @@ export function show(main, params, frame) {
       h("label", { for: "eval-count" }, "Questions"), count, start,
       h("label", { for: "eval-file", class: "later" }, "or open saved results"), file),
     message, body));
-  draw();
 
   async function measure() {
     start.setAttribute("disabled", "");
-    runs = [];
+    shownIds = [];
     try {
       const total = Math.max(5, Math.min(200, Number(count.value) || 60));
       for (const [mode, label] of MODES) {
         replace(message, h("p", { class: "small", role: "status" }, `Asking ${total} questions by ${label}…`));
         const run = await ask("evaluate", { mode, count: total }, leaving.signal);
-        runs.push({ ...run, label });
-        draw();
+        keep({ ...run, label });
       }
       replace(message);
       announce("Measurement finished.");
@@ -54,20 +80,49 @@ export function show(main, params, frame) {
     try {
       for (const saved of files) {
         const run = JSON.parse(await saved.text());
-        const valid = run?.kind === "lookfar eval" && Array.isArray(run.queries)
-          && NAMES.every((metric) => ["mean", "low", "high"].every((part) => typeof run.metrics?.[metric]?.[part] === "number"));
-        if (!valid) throw new Error(`${saved.name} is not a result file of lookfar eval --save.`);
-        runs = [...runs, { ...run, label: String(run.label || saved.name) }].slice(-MOST);
+        if (!isValid(run)) throw new Error(`${saved.name} is not a result file of lookfar eval --save.`);
+        keep({ ...run, label: String(run.label || saved.name) });
       }
       replace(message);
-      draw();
-      announce(plural(runs.length, "result"));
+      announce(plural(kept.length, "result"));
     } catch (error) {
       replace(message, problem(error));
     }
   }
 
+  function keep(run) {
+    const queries = run.queries.slice(0, MOST_QUESTIONS).map(({ query, rank, ndcg }) => ({ query, rank, ndcg }));
+    kept = [{ ...run, queries, id: `${Date.now()}-${Math.random()}`, at: new Date().toISOString() }, ...kept].slice(0, KEPT);
+    shownIds = [...shownIds, kept[0].id].slice(-MOST);
+    storeRuns();
+    draw();
+  }
+
+  function remove(run) {
+    kept = kept.filter((other) => other !== run);
+    shownIds = shownIds.filter((id) => id !== run.id);
+    storeRuns();
+    draw();
+    announce("Run deleted.");
+  }
+
+  function compareWith(run, on) {
+    shownIds = shownIds.filter((id) => id !== run.id);
+    if (on) shownIds = [...shownIds, run.id].slice(-MOST);
+    draw();
+    body.querySelector(`[data-run="${CSS.escape(run.id)}"]`)?.focus();
+  }
+
+  const table = () => h("section", { class: "card" }, h("h2", null, "Runs"), h("p", { class: "small" }, `The last ${KEPT} stay in this browser. Up to ${MOST} are compared.`),
+    h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Runs" }, h("table", { class: "runs" }, h("thead", null, h("tr", null, ["Compare", "Run", "When", "Questions", "nDCG", "MRR"].map((text) => h("th", null, text)), h("td"))),
+      h("tbody", null, kept.map((run) => h("tr", null,
+        h("td", null, h("input", { type: "checkbox", "data-run": run.id, checked: shownIds.includes(run.id), "aria-label": `Compare ${run.label}, ${age(run.at)}`, on: { change: (event) => compareWith(run, event.target.checked) } })),
+        h("th", null, name(run.label)), h("td", null, age(run.at)), h("td", null, number(run.queries.length)), h("td", null, run.metrics.ndcg.mean.toFixed(3)), h("td", null, run.metrics.mrr.mean.toFixed(3)),
+        h("td", null, h("button", { type: "button", on: { click: () => remove(run) } }, "Delete", h("span", { class: "unseen" }, ` ${run.label}, ${age(run.at)}`)))))))));
+
   function draw() {
+    const runs = shownIds.map((id) => kept.find((run) => run.id === id)).filter(Boolean);
+    if (kept.length && !runs.length) return replace(body, table());
     if (!runs.length) {
       return replace(body, h("p", { class: "empty" }, "Nothing measured yet. It takes a few seconds and changes nothing."));
     }
@@ -84,9 +139,11 @@ export function show(main, params, frame) {
         kinds.length ? h("table", null, h("caption", { class: "unseen" }, "By kind of question"),
           h("thead", null, h("tr", null, h("th", null, "kind"), h("th", null, "questions"), metrics.map(([, label]) => h("th", null, label)))),
           h("tbody", null, kinds.map(([kind, values]) => h("tr", null, h("th", null, name(kind)), h("td", null, number(values.queries)), metrics.map(([metric]) => h("td", null, Number(values[metric]).toFixed(3))))))) : null),
+      table(),
       unanswered.length ? h("section", { class: "card" }, h("h2", null, "Not answered"), h("ul", { class: "plain" }, unanswered.map((query) =>
         h("li", null, visibleText(String(query.query)))))) : null);
   }
 
+  draw();
   return { leave: () => leaving.abort(), keys: { Escape: () => ((location.hash = "#/search"), true) } };
 }

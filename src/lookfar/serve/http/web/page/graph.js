@@ -1,17 +1,22 @@
-// The link graph: forces place linked documents close together, and communities have colours. A
-// list next to it shows the same documents without needing colour vision or a mouse.
+// The link graph: forces place linked documents close together, and the twelve largest communities
+// have colours. A list next to it shows the same documents without needing colours or a mouse.
 
 import { announce, h, link, name, number, problem, replace, s, plural } from "/web/dom.js";
 import { ask } from "/web/api.js";
+import { showCalls } from "/web/calls.js";
 
-const COLOURS = 8;
+const COLOURS = 12; // Communities beyond these are grey.
+const DEPTHS = [["1", "1 link away"], ["2", "2 links away"], ["3", "3 links away"], ["", "any distance"]];
 const MOST = 300;
 const STEPS = 260;
 const LABELS = 30;
 
 export function show(main, params, frame) {
+  if (params.get("symbol")) return showCalls(main, params);
   const leaving = new AbortController();
-  const wanted = { collection: params.get("c") || "", around: params.get("around") || "", community: params.get("community") || "" };
+  const wanted = { collection: params.get("c") || "", around: params.get("around") || "", community: params.get("community") || "", depth: params.get("depth") || "" };
+  const colour = (community) => (community < COLOURS ? `c${community}` : "other");
+  const pick = (change) => link("graph", { c: wanted.collection, around: wanted.around, community: wanted.community, depth: wanted.depth, ...change });
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   let [nodes, edges, near, chosen, words] = [[], [], [], -1, ""];
   let view = { x: 0, y: 0, k: 1 };
@@ -19,7 +24,9 @@ export function show(main, params, frame) {
 
   const scene = s("g", { class: "scene" });
   const canvas = s("svg", { class: "canvas", role: "application", tabindex: "0", "aria-label": "Link graph. Arrow keys move it, plus and minus zoom. The list next to it names every document.", viewBox: "-500 -350 1000 700" }, scene);
-  const filter = h("input", { id: "graph-filter", type: "search", placeholder: "Filter by name" });
+  const filter = h("input", { id: "graph-filter", type: "search", placeholder: "Find a document" });
+  const found = h("p", { class: "small", role: "status" });
+  const narrowing = h("div");
   const communities = h("div", { class: "communities" });
   const entries = h("ul", { class: "entries", "aria-label": "Documents" });
   const detail = h("div", { class: "detail", "aria-live": "polite" });
@@ -32,14 +39,17 @@ export function show(main, params, frame) {
         h("button", { type: "button", "aria-label": "Show all", on: { click: reset } }, "⤢"))),
     h("section", { class: "legend", "aria-label": "Documents and communities" },
       detail,
-      h("label", { class: "field", for: "graph-filter" }, "Filter"), filter, summary,
-      communities, h("h2", null, "Documents"), entries)));
+      h("label", { class: "field", for: "graph-filter" }, "Find in the graph"), filter, found, narrowing, summary,
+      communities,
+      h("ul", { class: "legend-line", "aria-label": "Legend" },
+        h("li", null, h("i", { class: "dot other", "aria-hidden": "true" }), "smaller communities"),
+        h("li", null, h("i", { class: "dot small-dot", "aria-hidden": "true" }), h("i", { class: "dot large-dot", "aria-hidden": "true" }), "few and many links")), h("h2", null, "Documents"), entries)));
   load();
 
   async function load() {
     try {
       const graph = await ask("graph", {
-        collection: wanted.collection, around: wanted.around, most: MOST,
+        collection: wanted.collection, around: wanted.around, depth: Number(wanted.depth) || 0, most: MOST,
         community: wanted.community === "" ? -1 : Number(wanted.community),
       }, leaving.signal);
       build(graph);
@@ -63,13 +73,18 @@ export function show(main, params, frame) {
     const narrowed = wanted.around || wanted.community !== "";
     replace(summary, `${number(nodes.length)} of ${plural(graph.documents, "linked document")}`,
       narrowed ? [" · ", h("a", { href: link("graph", { c: wanted.collection }) }, "show all")] : null);
-    replace(communities, h("h2", null, "Communities"), h("ul", null, graph.communities.slice(0, 12).map((community) => h("li", null,
+    if (wanted.around) {
+      const depth = h("select", { id: "graph-depth", on: { change: (event) => (location.hash = pick({ depth: event.target.value })) } }, DEPTHS.map(([value, label]) => h("option", { value }, label)));
+      depth.value = wanted.depth;
+      replace(narrowing, h("label", { class: "field", for: "graph-depth" }, "Around this document"), depth);
+    }
+    replace(communities, h("h2", null, "Communities"), h("ul", null, graph.communities.slice(0, COLOURS).map((community) => h("li", null,
       h("a", { href: link("graph", { c: wanted.collection, community: community.number }), "aria-current": wanted.community === String(community.number) ? "true" : undefined },
-        h("i", { class: `dot c${community.number % COLOURS}`, "aria-hidden": "true" }), name(community.title || community.uri), h("span", { class: "count" }, number(community.size)))))));
+        h("i", { class: `dot ${colour(community.number)}`, "aria-hidden": "true" }), name(community.title || community.uri), h("span", { class: "count" }, number(community.size)))))));
     path = s("path", { class: "edges" });
     lit = s("path", { class: "edges near" });
     circles = nodes.map((node, at) => s("circle", {
-      class: `node c${node.community % COLOURS}`, r: node.r.toFixed(1), "data-at": at,
+      class: `node ${colour(node.community)}`, r: node.r.toFixed(1), "data-at": at,
       on: { click: () => select(at, true), dblclick: () => open(at) },
     }, s("title", null, node.title || node.uri)));
     const labelled = nodes.map((_, at) => at).sort((a, b) => nodes[b].links - nodes[a].links).slice(0, LABELS);
@@ -236,7 +251,7 @@ export function show(main, params, frame) {
     const shownNodes = nodes.map((node, at) => [node, at]).filter(([node]) => matches(node)).sort(([a], [b]) => b.links - a.links).slice(0, 200);
     replace(entries, shownNodes.map(([node, at]) => h("li", null,
       h("button", { type: "button", "aria-pressed": String(at === chosen), on: { click: () => select(at, true) } },
-        h("i", { class: `dot c${node.community % COLOURS}`, "aria-hidden": "true" }), name(node.title || node.uri), h("span", { class: "count" }, number(node.links))))));
+        h("i", { class: `dot ${colour(node.community)}`, "aria-hidden": "true" }), name(node.title || node.uri), h("span", { class: "count" }, number(node.links))))));
   }
 
   function paint() {
@@ -262,15 +277,26 @@ export function show(main, params, frame) {
     replace(detail, h("h2", null, name(node.title || node.uri)), h("p", { class: "crumbs" }, name(node.uri)),
       h("div", { class: "actions" },
         h("a", { class: "button main", href: readable(node) }, "Open"),
-        h("a", { class: "button", href: link("graph", { c: wanted.collection, around: node.uri }) }, "Show its neighbourhood")),
+        h("a", { class: "button", href: link("graph", { c: wanted.collection, around: node.uri, depth: 1 }) }, "Its neighbourhood")),
       h("p", { class: "small" }, `Linked with ${plural(node.links, "document")}`, near[at].length < node.links ? `, ${near[at].length} of them shown` : ""));
     if (announced) announce(`${node.title || node.uri}, linked with ${plural(node.links, "document")}`);
   }
 
   filter.addEventListener("input", () => {
     words = filter.value.trim().toLowerCase();
+    const count = nodes.filter(matches).length;
+    replace(found, !words ? null : [`${plural(count, "document")} here. `, h("a", { href: link("search", { q: filter.value.trim() }) }, "Search all documents")]);
     list();
     paint();
+  });
+  // Enter leads to the match with the most links.
+  filter.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !words) return;
+    const best = nodes.map((node, at) => [node, at]).filter(([node]) => matches(node)).sort(([a], [b]) => b.links - a.links)[0];
+    if (!best) return;
+    if (best[1] !== chosen) select(best[1], true);
+    view = { ...view, x: -best[0].x * view.k, y: -best[0].y * view.k };
+    apply();
   });
 
   const move = (x, y) => () => {

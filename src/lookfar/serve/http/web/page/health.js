@@ -1,12 +1,22 @@
 // The live status of the index.
 
-import { age, bytes, h, name, number, replace, s, plural, visibleText } from "/web/dom.js";
+import { ask } from "/web/api.js";
+import { age, bytes, h, name, number, problem, replace, s, plural, visibleText } from "/web/dom.js";
+
+const unfolded = new Set(); // Reasons whose files are shown, by collection.
 
 export function show(main, params, frame) {
+  const leaving = new AbortController();
+  let drawn = "";
   const body = h("div", { class: "cards" });
   replace(main, h("div", { class: "health" },
     h("header", { class: "head-line" }, h("h1", null, "Health"), h("p", { class: "small" }, "Live: updates while the index works.")), body));
-  const unlisten = frame.onState((state) => replace(body, state.collections.map(card)));
+  const unlisten = frame.onState((state) => {
+    const signature = JSON.stringify(state.collections);
+    if (signature === drawn) return;
+    drawn = signature;
+    replace(body, state.collections.map(card));
+  });
   if (!frame.state()) replace(body, h("p", { class: "empty" }, "Loading…"));
 
   function verdict(collection) {
@@ -47,10 +57,36 @@ export function show(main, params, frame) {
       h("dl", { class: "rows" }, rows.map(([label, value]) => h("div", null, h("dt", null, label), h("dd", null, name(value))))),
       collection.failures.length ? [h("h3", null, "Unreadable files"), h("ul", { class: "failures" }, collection.failures.slice(0, 100).map((failure) =>
         h("li", null, name(failure.uri), h("p", { class: "small" }, visibleText(failure.message)))))] : null,
-      collection.skipped_groups.length ? [h("h3", null, "Skipped files"), h("ul", { class: "failures skipped" }, collection.skipped_groups.map((group) =>
-        h("li", null, `${number(group.count)}: ${group.label}`,
-          group.chosen || !group.examples.length ? null : h("p", { class: "small" }, name(group.examples.join(", ")), group.count > group.examples.length ? ", …" : ""))))] : null);
+      collection.skipped_groups.length ? [h("h3", null, "Skipped files"), h("div", { class: "skipped" }, collection.skipped_groups.map((group) => skipped(collection.collection, group)))] : null);
   }
 
-  return { leave: unlisten, keys: { Escape: () => ((location.hash = "#/search"), true) } };
+  // One reason with its files: a few examples, and all of them once it is unfolded.
+  function skipped(collection, group) {
+    const key = `${collection}\n${group.reason}`;
+    const files = h("ul", { class: "failures" });
+    const rest = h("div");
+    const examples = group.chosen || !group.examples.length ? null : h("p", { class: "small" }, name(group.examples.join(", ")), group.count > group.examples.length ? ", …" : "");
+    const details = h("details", { open: unfolded.has(key), on: { toggle: () => {
+      if (details.open) unfolded.add(key);
+      else unfolded.delete(key);
+      if (details.open && !files.firstChild) load();
+    } } }, h("summary", null, `${number(group.count)}: ${group.label}`), examples, files, rest);
+    if (unfolded.has(key)) load();
+
+    async function load() {
+      const offset = files.childElementCount;
+      try {
+        const answer = await ask("skipped", { collection, reason: group.reason, offset }, leaving.signal);
+        examples?.remove();
+        files.append(...answer.files.map((file) => h("li", null, name(file.uri), file.detail ? h("span", { class: "small" }, " ", visibleText(file.detail)) : null)));
+        const left = answer.total - offset - answer.files.length;
+        replace(rest, left > 0 ? h("button", { type: "button", on: { click: load } }, `Show more (${number(left)} left)`) : null);
+      } catch (error) {
+        if (error.name !== "AbortError") replace(rest, problem(error));
+      }
+    }
+    return details;
+  }
+
+  return { leave: () => { leaving.abort(); unlisten(); }, keys: { Escape: () => ((location.hash = "#/search"), true) } };
 }
