@@ -52,7 +52,7 @@ export function showCalls(main, params) {
       node.name ? h("a", { class: "then", href: here(symbolOf(node)) }, "its calls", h("span", { class: "unseen" }, " ", node.name)) : null)))
       : h("p", { class: "empty" }, "None."));
 
-  // Every node stands in the column of its distance, next to the node that it was reached from.
+  // Every node is in the column of its distance, next to the node that it was reached from.
   function picture(graph) {
     const places = [{ x: 0, y: 0, node: graph }];
     const lines = [];
