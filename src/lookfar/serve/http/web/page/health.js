@@ -70,7 +70,7 @@ export function show(main, params, frame) {
       if (details.open) unfolded.add(key);
       else unfolded.delete(key);
       if (details.open && !files.firstChild) load();
-    } } }, h("summary", null, `${number(group.count)}: ${group.label}`), examples, files, rest);
+    } } }, h("summary", null, `${number(group.count)}: ${group.label}`, examples), files, rest);
     if (unfolded.has(key)) load();
 
     async function load() {
