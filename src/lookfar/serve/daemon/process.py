@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import lookfar
+from lookfar.common.garbage import collect_seldom
 from lookfar.errors import IndexBusy, LookfarError
 from lookfar.serve.daemon import endpoint
 from lookfar.store.ground.files import WriterLock, make_folder, write_atomic
@@ -548,6 +549,7 @@ def main(arguments: list[str] | None = None) -> int:
         ready = _do_nothing if given.foreground else _detach()
         _start_log()
         services = _load_services(given.services)
+        collect_seldom()
         listener.announce()
         ready()
         # Not asyncio.run, which would wait minutes for a thread that does not end.

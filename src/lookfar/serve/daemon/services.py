@@ -23,6 +23,7 @@ from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
 
 from lookfar import config
+from lookfar.common.garbage import collect_seldom
 from lookfar.common.turns import TURNS
 from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.model import Filters
@@ -303,6 +304,7 @@ def serve_in_process(request: ClientRequest) -> int:
         finally:
             pool.close()
 
+    collect_seldom()
     with progress_on_stderr(), exit_on_signals(pool.close):
         anyio.run(run)
     return 0

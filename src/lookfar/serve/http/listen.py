@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lookfar import config
+from lookfar.common.garbage import collect_seldom
 from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.daemon.services import (
@@ -211,6 +212,7 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
             watch=watch,
             stopping=lambda: changes.closed,
         )
+        collect_seldom()
         anyio.run(_serve, app, bound, changes, lambda: on_ready(_format_url(settings.host, bound)))
 
 

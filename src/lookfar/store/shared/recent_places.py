@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class _Recent(dict[int, T], Generic[T]):
-    """A bounded cache; it starts anew when it is full."""
+    """A bounded cache; it is emptied when it is full."""
 
     def look_up(
         self, numbers: Sequence[int], read: Callable[[Sequence[int]], dict[int, T]], absent: T
