@@ -14,16 +14,17 @@ from typing import Any, Final, Literal, NamedTuple
 
 from lookfar.common.periods import to_wall_seconds
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raise this whenever the same metadata would give other properties."""
 DAY_KEY: Final = "file.day"
-"""The day that a note is about: from its name, or from ``date`` or ``created``."""
+"""The day that a note is about: from its name, or from ``date``."""
 TAGS_KEY: Final = "file.tags"
 """The tags of a document, in its front matter and in its text."""
 SUPERSEDED_KEY: Final = "file.superseded"
 """What a memory has that another one replaces; it is found out when it is asked for."""
 _OWN_KEYS: Final = "file."
-_DATE_KEYS: Final = ("date", "created")
+_DATE_KEY: Final = "date"
+"""Not ``created``: a note that was begun years ago and changed today is found by its change."""
 
 PropertyKind = Literal["text", "number", "boolean", "date", "datetime", "link"]
 
@@ -171,11 +172,10 @@ def _find_day(uri: str, properties: list[Property]) -> date | None:
             day = date.min  # `20269999` is a number.
         if _FIRST_YEAR <= day.year <= _LAST_YEAR:
             return day
-    for key in _DATE_KEYS:
-        for item in properties:
-            if item.key == key and item.kind in ("date", "datetime"):
-                moment = read_moment(item.value)
-                return moment.date() if moment else None
+    for item in properties:
+        if item.key == _DATE_KEY and item.kind in ("date", "datetime"):
+            moment = read_moment(item.value)
+            return moment.date() if moment else None
     return None
 
 

@@ -53,6 +53,7 @@ def test_claims_of_markdown() -> None:
         ("symbol", "Ship.load", 3, ""),
         ("parameter", "crate", 3, "Ship.load"),
         ("parameter", "deck", 3, "Ship.load"),
+        ("option", "--fast-lane", 3, "port"),
         ("setting", "MAX_CRATES", 4, ""),
         ("option", "--dry-run", 4, ""),
         ("file", "src/port/crane.py", 4, ""),

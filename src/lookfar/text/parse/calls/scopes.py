@@ -5,7 +5,8 @@ Positions are byte offsets, as in the syntax tree.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ class Nesting:
 
 
 class Sections:
-    """The sections of a document by byte offset."""
+    """The sections and lines of a document by byte offset."""
 
     def __init__(self, document: Document) -> None:
         sections = document.sections
@@ -53,6 +54,12 @@ class Sections:
         self.find = self._nesting.find
         kinds = {symbol.section: symbol.kind for symbol in document.symbols}
         self._are_containers = [kinds.get(s.ordinal) in CONTAINERS for s in sections]
+        self._breaks = [match.start() for match in re.finditer(b"\n", document.text.encode())]
+
+    def find_line(self, start: int) -> int:
+        """Return the line of a byte offset, from 1."""
+        # Not ``start_point`` of a node, which crashes in tree-sitter 0.26.0.
+        return bisect_left(self._breaks, start) + 1
 
     def find_container(self, start: int, end: int) -> int:
         """Return the section of the class that a node defines, or -1."""

@@ -80,7 +80,7 @@ class _Reader:
                 name, receiver = self._substitute(name, receiver, start)
             if name:
                 # The name is at the end of a chain that may begin lines above.
-                line = node.start_point[0] + 1 + lines
+                line = self._sections.find_line(start) + lines
                 sites[find_section(start), line, name, receiver] = None
 
     def read_direct(self, matches: Iterable[Captured]) -> None:
@@ -104,7 +104,7 @@ class _Reader:
                 name, receiver = self._substitute(name, receiver, start)
             if name:
                 section = self._sections.find(start)
-                self.sites[section, node.start_point[0] + 1, name, receiver] = None
+                self.sites[section, self._sections.find_line(start), name, receiver] = None
 
     def _split(self, written: str) -> _Called | None:
         """Split a called expression into receiver and name; None if it has no name."""
