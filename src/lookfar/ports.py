@@ -747,6 +747,8 @@ class Writer(Protocol):
     embedded: int
     """Vectors added by this session that no other index had."""
     activated: bool
+    retain_days: int
+    """Of each of so many days, today included, the last generation is kept as well."""
 
     @property
     def catalogue(self) -> Path | None:

@@ -53,6 +53,7 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "search.max_excerpt_chars": 4000,
         "search.merge_gap": 200,
         "index.retain_generations": 3,
+        "index.retain_days": 0,
         "watch.debounce_ms": 2000,
         "git.history": False,
         "serve.offsets": "utf16",

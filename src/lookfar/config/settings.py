@@ -434,6 +434,10 @@ class IndexSettings:
     retain_generations: int = setting(
         3, "Earlier generations of an index to keep.", low=1, high=1000
     )
+    retain_days: int = setting(
+        8, "Also keep the last generation of each of so many days; 0 means none.",
+        low=0, high=3650,
+    )  # fmt: skip
     workers: int = setting(0, "Processes that build an index; 0 means all cores.", low=0, high=256)
     check_every_searches: int = setting(
         1, "Without a watcher, compare with the disk every this many searches.",

@@ -102,6 +102,7 @@ class Build:
             wait_seconds=wait_seconds,
             let_go=let_go,
         ) as writer:
+            writer.retain_days = self._settings.index.retain_days
             # Walk inside the lock: what another writer stored while this one waited would be
             # missing from an earlier walk and look deleted.
             if writer.fresh:

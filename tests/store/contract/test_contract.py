@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, tzinfo
 from threading import Event, Thread, current_thread
 from typing import TYPE_CHECKING, Any, cast
 
@@ -965,3 +966,33 @@ def test_every_store_compares_properties(shelf: Shelf, filters: Filters, admits:
         version = snapshot.version("note.md")
         assert version is not None
         assert ("rank", "rank", "number", "7", "7", 7.0) in version.properties
+
+
+def test_the_last_generation_of_each_of_the_past_days_stays(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails if days are not counted, if a day keeps its first generation, or if all days count."""
+    now = datetime(2026, 11, 1, 9, tzinfo=UTC)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+            assert tz is UTC
+            return now
+
+    for module in ("catalogue.generations", "sqlite.write_session", "postgres.write_session"):
+        monkeypatch.setattr(f"lookfar.store.{module}.datetime", Clock)
+    shelf.retain = 1
+    for day in range(1, 6):
+        for hour in (9, 17):
+            now = datetime(2026, 11, day, hour, tzinfo=UTC)
+            with shelf.session() as session:
+                session.retain_days = 3
+                shelf.fill(session, {"a.md": f"# A\n\nday {day} hour {hour}\n"})
+                session.activate({})
+    kept = shelf.store.generations()
+    assert [g.created_at[:13] for g in kept] == ["2026-11-03T17", "2026-11-04T17", "2026-11-05T17"]
+    with shelf.store.snapshot(kept[0].number) as snapshot:
+        assert snapshot.text("a.md") == "# A\n\nday 3 hour 17\n"
+    shelf.write({"a.md": "# A\n\nno days\n"})
+    assert len(shelf.store.generations()) == 1

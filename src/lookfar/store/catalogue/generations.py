@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -275,12 +276,20 @@ def pin(connection: Connection, number: int, pinned: bool) -> None:
     )
 
 
-def retire(connection: Connection, retain: int) -> list[int]:
-    """Drop generations older than the last ``retain``; return documents no longer in any."""
+def retire(connection: Connection, retain: int, days: int = 0) -> list[int]:
+    """Drop generations older than the last ``retain``; return documents no longer in any.
+
+    The last generation of each of the last ``days`` days stays as well, so that one can see what a
+    document said then. Days are those of UTC, as the times of generations are.
+    """
+    never = "9999"
+    since = (datetime.now(UTC) - timedelta(days=days - 1)).date().isoformat() if days else never
     connection.execute(
         "DELETE FROM generations WHERE pinned = 0 AND number != ? AND number NOT IN"
-        " (SELECT number FROM generations ORDER BY number DESC LIMIT ?)",
-        (active(connection), max(1, retain)),
+        " (SELECT number FROM generations ORDER BY number DESC LIMIT ?) AND number NOT IN"
+        " (SELECT max(number) FROM generations WHERE created_at >= ?"
+        "  GROUP BY substr(created_at, 1, 10))",
+        (active(connection), max(1, retain), since),
     )
     rows = connection.execute(
         "SELECT id FROM documents WHERE died IS NOT NULL AND NOT EXISTS"

@@ -126,7 +126,8 @@ class PostgresWriter(WriteSession):
         self._record_links(totals["links"])
         created = datetime.now(UTC).isoformat(timespec="seconds")
         generations.activate(connection, self._generation, created, {**manifest, **totals})
-        generations.purge(connection, generations.retire(connection, self._retain))
+        retired = generations.retire(connection, self._retain, self.retain_days)
+        generations.purge(connection, retired)
         remove_purged_terms(connection)
         if self._publish is not None:
             publish(connection, self._publish)

@@ -51,6 +51,7 @@ class WriteSession(ABC):
         self._connection = connection
         self._dimensions = dimensions
         self._retain = retain
+        self.retain_days = 0
         self.fresh = fresh
         """Whether nothing points at this collection's rows yet."""
         self.resumed = resumed

@@ -213,7 +213,7 @@ class EpochWriter(WriteSession):
             )
             self._record(stamp)
             self._record_recall()
-            retired = generations.retire(self._connection, self._retain)
+            retired = generations.retire(self._connection, self._retain, self.retain_days)
             generations.purge(self._connection, retired)
             seal(self._connection)
             commit(self._connection)

@@ -148,7 +148,6 @@ def _earlier(session: Session, given: EarlierInput, _: Call) -> Result:
         "truncated": max(len(then), len(now)) >= _TEXT_CHARS,
         "flags": flags(then),
         "diff": make_diff(given.uri, _end_line(then), _end_line(now)),
-        "retained": library.settings.index.retain_generations,
     }
     return Result(data, "")
 
