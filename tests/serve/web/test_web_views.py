@@ -271,6 +271,8 @@ def test_twelve_communities_have_colours_that_everybody_can_tell_apart(
     css = static_files.page()["/web/page.css"].decode()
     pairs = re.findall(r"\.c(\d+) \{ --tone: light-dark\((#\w{6}), (#\w{6})\)", css)
     assert [int(number) for number, *_ in pairs] == list(range(12))
+    graph = static_files.page()["/web/graph.js"].decode()
+    assert f"const COLOURS = {len(pairs)};" in graph
     colours = [pair[1 + theme] for pair in pairs]
     for eyes in BLIND:
         points = [seen_as(colour, eyes) for colour in colours]

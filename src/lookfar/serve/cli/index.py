@@ -101,7 +101,7 @@ def _index_folders(library: Library, quiet: bool, as_json: bool, *, rebuild: boo
 @click.option("--skipped", is_flag=True, help="List every skipped file and folder, and why.")
 @library_options
 def status(path: tuple[str, ...], skipped: bool, as_json: bool, **options: Any) -> None:
-    """Show what is indexed, what is out of date, and what was skipped.
+    """Show what is indexed, out of date, and skipped.
 
     PATH is a folder (default: the current one).
     """

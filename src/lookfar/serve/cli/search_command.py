@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from lookfar.errors import InvalidArgument, RootNotFound
 from lookfar.serve.cli.exits import write, write_json, write_result
@@ -132,7 +133,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
 @click.option("--explain", is_flag=True, help="Show how each score was computed.")
 @library_options
 def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Find the passages that answer QUERY, or list what the filters admit.
+    """Find passages that answer QUERY, or list documents.
 
     Without QUERY, the documents that match the filters are listed, newest first.
     PATH is the folder to search (default: the current one); several are searched together.
@@ -177,6 +178,9 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
 def _check_words(query: str, filters: Filters, options: dict[str, Any]) -> None:
     """Refuse a call without words and filters, before a folder is opened for it."""
     if not query.strip() and not filters and not options["hypothesis"]:
+        context = click.get_current_context()
+        if context.get_parameter_source("query") is ParameterSource.DEFAULT:
+            raise click.MissingParameter(ctx=context, param_hint="'QUERY'", param_type="argument")
         raise InvalidArgument(
             "There is nothing to search for.",
             hint="Write a question, or filters alone to list documents: lookfar search --tag NAME.",

@@ -40,7 +40,7 @@ def tags(path: str, as_json: bool, **options: Any) -> None:
 @folder_argument()
 @library_options
 def properties(path: str, as_json: bool, **options: Any) -> None:
-    """List the properties of a folder, with their most frequent values.
+    """List properties with their most frequent values.
 
     These are the front matter and inline fields of notes, and the metadata of inserted documents.
     PATH is the folder (default: the current one); it is indexed first if it never was.
