@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 LONGEST_CACHED = 32
 """Longer words are rarely words, and seldom occur twice."""
-MOST_CACHED = 200_000
-"""About 40 MB; the memory is cleared when it is full."""
+MOST_CACHED = 60_000
+"""About 12 MB; the memory is cleared when it is full."""
 
 Embeddable = str | bytes
 """What is embedded: a text, or its pieces where the model can use them."""

@@ -310,8 +310,8 @@ def latest_commits(
 
 def resolve_touched_note(members: Members, filters: Filters) -> Filters:
     """Return filters that name the path of a note in its repository, in place of a link to it."""
-    if not isinstance(filters, Filters) or not is_link(filters.touches):
-        # The question is checked later, as a whole.
+    # Filters of a wrong type are refused later, with the rest of the question.
+    if not is_link(getattr(filters, "touches", "")):
         return filters
     name, wanted = resolve(members, filters.touches, "")
     uri = read_documents.find_uri(members.find(name), wanted)
