@@ -127,3 +127,16 @@ def test_a_name_wins_over_a_folder_of_that_name(
             one["key"]: one["value"] for one in ask("config", "show", "search", *where)["settings"]
         }
         assert shown["search.top_k"] == 3
+
+
+def test_a_search_by_filters_alone_takes_its_folder(
+    ask: Ask, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails if the folder is asked for as words, or if a word with the name of a folder is not."""
+    monkeypatch.chdir(handbook)
+    (handbook / "backup").mkdir()
+    everything = ask("search", "--glob", "**", "--path", handbook)["documents"]
+    assert everything
+    for folder in (".", str(handbook)):
+        assert ask("search", "--glob", "**", folder)["documents"] == everything
+    assert ask("search", "--glob", "**", "backup")["hits"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -135,7 +136,8 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
 def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Find passages that answer QUERY, or list documents.
 
-    Without QUERY, the documents that match the filters are listed, newest first.
+    Without QUERY, the documents that match the filters are listed, newest first; a folder written
+    like a path (. or notes/) is then PATH.
     PATH is the folder to search (default: the current one); several are searched together.
     A folder that is not indexed yet is indexed first.
     """
@@ -144,6 +146,8 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
     if options["mode"] == "fts":
         options["mode"] = "keyword"
     filters = _build_filters(options)
+    if filters and not path and _is_folder(query):
+        query, path = "", (query,)
     _check_words(query, filters, options)
     with connect_library(_check_folders(query, path), options) as library:
         index_first = (
@@ -282,6 +286,12 @@ def _write_matches(matches: Matches, options: dict[str, Any], as_json: bool) -> 
     )
     for note in matches.incomplete:
         click.echo(str(note), err=True)
+
+
+def _is_folder(query: str) -> bool:
+    """Return whether a question is written like a path and is a folder; a bare word is a word."""
+    is_path = query in (".", "..") or "/" in query or os.sep in query
+    return is_path and Path(query).expanduser().is_dir()
 
 
 def _check_folders(query: str, paths: tuple[str, ...]) -> tuple[str, ...]:
