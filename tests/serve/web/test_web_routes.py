@@ -203,6 +203,8 @@ def test_a_document_comes_with_its_part_outline_and_company(site: Served) -> Non
     assert [each["title"] for each in shape["outline"]["sections"]][-1] == "Leaving"
     backlinks = {each["uri"] for each in shape["related"] if each["kind"] == "backlinks"}
     assert backlinks == {"index.md", "sea/boats.md", "sea/fog.md", "sea/tides.md"}
+    contexts = {each["uri"]: each["context"] for each in shape["related"] if each["context"]}
+    assert contexts["index.md"].startswith("Pilot book Start with the harbour, the lamp")
     whole = site.ask("POST", "/api/document", {"target": "sea/harbour.md"}).json
     assert whole["part"] is None
     assert site.ask("POST", "/api/document", {"target": "nowhere.md"}).status == 404

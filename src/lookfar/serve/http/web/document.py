@@ -22,12 +22,14 @@ from lookfar.serve.http.web.rendering.highlight import highlight
 from lookfar.serve.http.web.rendering.markdown_tree import Reference, render_markdown
 from lookfar.serve.http.web.rendering.nodes import Node, text_of, walk_nodes
 from lookfar.serve.show import json_shapes
+from lookfar.serve.show.snippet import strip_markup
 from lookfar.serve.tools.related import usual_kinds
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.text.parse import frontmatter
 
 _DOCUMENT_CHARS: Final = 400_000
 """How much of a document the page shows."""
+_MARKDOWN: Final = (".md", ".markdown", ".mdx")
 _MOST_PROPERTIES: Final = 60
 _LONGEST_PROPERTY: Final = 1_000
 _TEXTS: Final = "web.texts"
@@ -109,6 +111,9 @@ def _find_related(session: Session, part: Reading) -> tuple[list[Json], Json]:
             part.uri, kinds=usual_kinds(session), limit=50, collection=part.collection
         )
     )
+    for entry in related["entries"]:
+        if entry["uri"].endswith(_MARKDOWN):
+            entry["context"] = strip_markup(entry["context"], "markdown")
     calls = _find_calls(session, part)
     return [*calls["entries"], *related["entries"]], {**calls["totals"], **related["totals"]}
 
