@@ -45,6 +45,9 @@ QUESTIONS = (
     "intersection observer", "media query prefers color scheme",
 )  # fmt: skip
 
+PAGE = 12
+"""Rows that the page asks for at once; see ``page/query.js``."""
+
 
 def prefixes(count: int) -> list[str]:
     typed = [
@@ -163,8 +166,10 @@ def measure(port: int, pid: int, typed: list[str]) -> None:
     chunks = sum(each["chunks"] for each in json.loads(status.getresponse().read())["collections"])
     ways = {
         "tool": ("/tools/search", lambda text: {"query": text, "top_k": 25, "budget": 20_000}),
-        "page": ("/api/search", lambda text: {"query": text}),
-        "page by words": ("/api/search", lambda text: {"query": text, "mode": "keyword"}),
+        "page": ("/api/search", lambda text: {"query": text, "limit": PAGE}),
+        "page by words": (
+            "/api/search", lambda text: {"query": text, "mode": "keyword", "limit": PAGE},
+        ),
     }  # fmt: skip
     spent: dict[str, list[float]] = {name: [] for name in ways}
     computed: dict[str, list[float]] = {name: [] for name in ways}

@@ -2,7 +2,7 @@
 
 import { link } from "/web/dom.js";
 
-export const PAGE = 25;
+export const PAGE = 12; // Rows that are asked for at once: about as many as a tall window shows.
 export const AGES = { day: ["past day", 1], week: ["past week", 7], month: ["past month", 31], year: ["past year", 366] };
 export const KIND_NAMES = { docs: "Documents", code: "Code", commits: "Commits", memory: "Memories", documents: "Inserted" };
 // Filters that can have several values at once.
