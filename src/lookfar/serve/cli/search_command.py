@@ -184,7 +184,12 @@ def _check_words(query: str, filters: Filters, options: dict[str, Any]) -> None:
     if not query.strip() and not filters and not options["hypothesis"]:
         context = click.get_current_context()
         if context.get_parameter_source("query") is ParameterSource.DEFAULT:
-            raise click.MissingParameter(ctx=context, param_hint="'QUERY'", param_type="argument")
+            raise click.MissingParameter(
+                "Filters alone list documents, like --tag NAME.",
+                ctx=context,
+                param_hint="'QUERY'",
+                param_type="argument",
+            )
         raise InvalidArgument(
             "There is nothing to search for.",
             hint="Write a question, or filters alone to list documents: lookfar search --tag NAME.",
