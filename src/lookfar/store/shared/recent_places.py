@@ -6,7 +6,8 @@ chunks, and one question for some of them several times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import Final, Generic, TypeVar
 
 from lookfar.ports import Place
@@ -19,21 +20,27 @@ _MOST: Final = 8192
 T = TypeVar("T")
 
 
-class _Recent(dict[int, T], Generic[T]):
+class _Recent(Generic[T]):
     """A bounded cache; it is emptied when it is full."""
 
+    def __init__(self) -> None:
+        self._entries: dict[int, T] = {}
+        self._lock = Lock()
+
     def look_up(
-        self, numbers: Sequence[int], read: Callable[[Sequence[int]], dict[int, T]], absent: T
+        self, numbers: Sequence[int], read: Callable[[Sequence[int]], Mapping[int, T]], absent: T
     ) -> dict[int, T]:
         """Return the entry of each number in this order; ``read`` gives those not known yet."""
-        known = {number: self[number] for number in numbers if number in self}
+        with self._lock:
+            known = {number: self._entries[number] for number in numbers if number in self._entries}
         missing = [number for number in numbers if number not in known]
         if missing:
-            if len(self) + len(missing) > _MOST:
-                self.clear()
             read_now = read(missing)
             known.update((number, read_now.get(number, absent)) for number in missing)
-            self.update((number, known[number]) for number in missing[:_MOST])
+            with self._lock:
+                if len(self._entries) + len(missing) > _MOST:
+                    self._entries.clear()
+                self._entries.update((number, known[number]) for number in missing[:_MOST])
         return {number: known[number] for number in numbers}
 
 
@@ -49,8 +56,8 @@ class RecentPlaces:
     ) -> dict[int, Place]:
         """Return the live chunks among these keys, in their order."""
 
-        def read(missing: Iterable[int]) -> dict[int, Place | None]:
-            return {**catalog.places_by_key(connection, list(missing), generation)}
+        def read(missing: Sequence[int]) -> Mapping[int, Place | None]:
+            return catalog.places_by_key(connection, missing, generation)
 
         places = self._by_key.look_up(keys, read, None)
         return {key: place for key, place in places.items() if place is not None}
@@ -60,7 +67,7 @@ class RecentPlaces:
     ) -> dict[int, Sequence[Place]]:
         """Return the live chunks of each vector row; equal texts share a row."""
 
-        def read(missing: Iterable[int]) -> dict[int, Sequence[Place]]:
-            return {**catalog.places_by_vector(connection, list(missing), generation)}
+        def read(missing: Sequence[int]) -> Mapping[int, Sequence[Place]]:
+            return catalog.places_by_vector(connection, missing, generation)
 
         return self._by_vector.look_up(rows, read, ())
