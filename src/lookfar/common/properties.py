@@ -22,7 +22,8 @@ TAGS_KEY: Final = "file.tags"
 """The tags of a document, in its front matter and in its text."""
 SUPERSEDED_KEY: Final = "file.superseded"
 """What a memory has that another one replaces; it is found out when it is asked for."""
-_OWN_KEYS: Final = "file."
+OWN_KEYS: Final = "file."
+"""How the names of properties begin that Lookfar adds itself."""
 _DATE_KEY: Final = "date"
 """Not ``created``: a note that was begun years ago and changed today is found by its change."""
 
@@ -97,7 +98,7 @@ def list_properties(
     """
     properties: list[Property] = []
     for name, value in (*metadata.items(), *inline):
-        if not fold_key(str(name)).startswith(_OWN_KEYS):
+        if not fold_key(str(name)).startswith(OWN_KEYS):
             properties += _flatten(str(name), value, 1)
         if len(properties) > _MOST_PROPERTIES:
             break

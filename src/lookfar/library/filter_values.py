@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from lookfar.common.properties import TAGS_KEY
+from lookfar.common.properties import OWN_KEYS, TAGS_KEY
 from lookfar.library.members import Members
 from lookfar.model import PropertyValues, TagCount
 
@@ -19,7 +19,6 @@ _MOST_VALUES: Final = 12
 _MOST_CACHED: Final = 200
 """Values of one property that are remembered for each collection."""
 _MOST_PROPERTIES: Final = 200
-_OWN_KEYS: Final = "file."
 
 
 @dataclass(slots=True)
@@ -108,7 +107,7 @@ def _summarise(records: Iterable[PropertyRecord]) -> _Vocabulary:
         if record.key == TAGS_KEY:
             tagged[record.folded].add(record.document)
             spelled.setdefault(record.folded, record.value)
-        if record.key.startswith(_OWN_KEYS):
+        if record.key.startswith(OWN_KEYS):
             continue
         known = vocabulary.properties.setdefault(record.key, _Property())
         known.names[record.name] += 1

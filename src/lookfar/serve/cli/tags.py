@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,8 +12,20 @@ from lookfar.serve.cli.exits import write_json, write_table
 from lookfar.serve.cli.options import examples, folder_argument, library_options, open_library
 from lookfar.serve.show import json_shapes, progress
 
+if TYPE_CHECKING:
+    from lookfar.library import Library
+
 _VALUES_SHOWN = 5
 _LONGEST_SHOWN = 30
+
+
+@contextmanager
+def _open_indexed(path: str, options: dict[str, Any]) -> Iterator[Library]:
+    """Open a folder, and index it if it never was."""
+    with open_library((path,), options) as library:
+        with progress.show_progress(", ".join(library.collections), at_once=False) as on_progress:
+            library.first_index(on_progress=on_progress)
+        yield library
 
 
 @examples("lookfar tags", "lookfar tags ~/Notes --json")
@@ -24,9 +38,7 @@ def tags(path: str, as_json: bool, **options: Any) -> None:
     A tag counts the documents with a tag below it, too. PATH is the folder (default: the current
     one); it is indexed first if it never was.
     """
-    with open_library((path,), options) as library:
-        with progress.show_progress(", ".join(library.collections), at_once=False) as on_progress:
-            library.first_index(on_progress=on_progress)
+    with _open_indexed(path, options) as library:
         counts = library.tags()
     if as_json:
         write_json({"tags": json_shapes.plain(counts)})
@@ -45,9 +57,7 @@ def properties(path: str, as_json: bool, **options: Any) -> None:
     These are the front matter and inline fields of notes, and the metadata of inserted documents.
     PATH is the folder (default: the current one); it is indexed first if it never was.
     """
-    with open_library((path,), options) as library:
-        with progress.show_progress(", ".join(library.collections), at_once=False) as on_progress:
-            library.first_index(on_progress=on_progress)
+    with _open_indexed(path, options) as library:
         listed = library.properties()
     if as_json:
         write_json({"properties": json_shapes.properties(listed)})

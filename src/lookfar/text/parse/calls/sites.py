@@ -62,7 +62,6 @@ class _Reader:
     def read_callees(self, matches: Iterable[Captured]) -> None:
         """Read calls whose callee is one expression, such as ``shelf.put``."""
         known: dict[bytes, _Called | None] = {}
-        find_section, sites = self._sections.find, self.sites
         for match in matches:
             node = match["at"][0]
             raw = node.text or b""
@@ -72,16 +71,8 @@ class _Reader:
                 called = self._split(raw.decode("utf-8", "replace"))
                 if len(raw) <= _LONGEST_CALLEE:
                     known[raw] = called
-            if called is None:
-                continue
-            start = node.start_byte
-            name, receiver, lines, is_local = called
-            if is_local:
-                name, receiver = self._substitute(name, receiver, start)
-            if name:
-                # The name is at the end of a chain that may begin lines above.
-                line = self._sections.find_line(start) + lines
-                sites[find_section(start), line, name, receiver] = None
+            if called is not None:
+                self._add(called, node.start_byte)
 
     def read_direct(self, matches: Iterable[Captured]) -> None:
         """Read calls whose receiver and name are separate nodes."""
@@ -96,15 +87,17 @@ class _Reader:
                 called = self._make(name, simplify(written, self._rules) if before else "", 0)
                 if len(key[1]) <= _LONGEST_CALLEE:
                     known[key] = called
-            if called is None:
-                continue
-            start = node.start_byte
-            name, receiver, _, is_local = called
-            if is_local:
-                name, receiver = self._substitute(name, receiver, start)
-            if name:
-                section = self._sections.find(start)
-                self.sites[section, self._sections.find_line(start), name, receiver] = None
+            if called is not None:
+                self._add(called, node.start_byte)
+
+    def _add(self, called: _Called, start: int) -> None:
+        name, receiver, lines, is_local = called
+        if is_local:
+            name, receiver = self._substitute(name, receiver, start)
+        if name:
+            # The name is at the end of a chain that may begin lines above.
+            line = self._sections.find_line(start) + lines
+            self.sites[self._sections.find(start), line, name, receiver] = None
 
     def _split(self, written: str) -> _Called | None:
         """Split a called expression into receiver and name; None if it has no name."""
