@@ -419,6 +419,31 @@ def test_ten_thousand_results_stay_quick(page: Page, many: Served) -> None:
 # --- keyboard -----------------------------------------------------------------------------------
 
 
+def test_a_late_answer_neither_ends_the_wait_nor_moves_the_reader(page: Page, site: Served) -> None:
+    page.open(site.address)
+    page.wait("document.querySelector('.start .lead')")
+    page.eval(
+        "(() => { const ask = window.fetch; window.fetch = (...all) => all[0] !== '/api/search' ?"
+        " ask(...all) : new Promise((go) => { window.__answer = () => go(ask(...all)); }); })()"
+    )
+    page.press("/")
+    page.type("harbou")
+    page.wait("window.__answer && document.querySelector('[aria-busy]')")
+    # One more letter, whose request is held back, and only then the answer to the first ones.
+    page.eval("(() => { window.setTimeout = (later) => { window.__later = later; return 1; }; })()")
+    page.press("r")
+    page.eval("window.__answer()")
+    page.wait(f"{HITS} > 3")
+    assert page.count("[aria-busy]") == 1
+    page.press("ArrowDown", "j")
+    page.wait("document.activeElement.matches('.hit.chosen .title')")
+    read = page.text(".hit.chosen .title")
+    page.eval("(window.__later(), window.__answer())")
+    page.wait("!document.querySelector('[aria-busy]')")
+    assert page.eval("document.activeElement.matches('.hit.chosen .title')")
+    assert page.text(".hit.chosen .title") == read
+
+
 def test_everything_can_be_done_with_the_keyboard(page: Page, site: Served) -> None:
     page.open(site.address)
     page.wait("document.querySelector('.start .lead')")

@@ -14,20 +14,22 @@ export function createList({ pane, list, keyOf, makeRow, onMissing, onEnd }) {
   const keyAt = (index) => (hits.has(index) ? keyOf(hits.get(index)) : `#${index}`);
   const focused = () => [...rows.values()].find((row) => row.element.contains(document.activeElement));
 
+  // Returns where the focused row is now, or -1 when no row has the focus.
   function fill(newHits, newTotal) {
     const held = focused();
     const before = held?.index ?? -1;
     [hits, total] = [newHits, newTotal];
     list.style.height = `${total * height()}px`;
-    if (!held) return;
+    if (!held) return -1;
     const at = [...hits.keys()].find((index) => keyAt(index) === held.key);
     // The focused row stays the same element: it moves with its result, or shows its successor.
     const index = at ?? Math.min(before, total - 1);
-    if (index < 0) return;
+    if (index < 0) return -1;
     rows.delete(held.key);
     held.key = keyAt(index);
     rows.get(held.key)?.element.remove();
     rows.set(held.key, held);
+    return index;
   }
 
   function draw() {

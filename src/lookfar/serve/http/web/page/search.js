@@ -57,6 +57,7 @@ export function show(main, params, frame) {
 
   async function run({ keep = false } = {}) {
     clearTimeout(timer);
+    timer = 0;
     asked?.abort();
     asked = new AbortController();
     const mine = asked;
@@ -78,7 +79,8 @@ export function show(main, params, frame) {
       clear();
       replace(notes, problem(error));
     } finally {
-      if (mine === asked) main.removeAttribute("aria-busy");
+      // After a further letter these results are not the last ones.
+      if (mine === asked && !timer) main.removeAttribute("aria-busy");
     }
   }
 
@@ -107,10 +109,11 @@ export function show(main, params, frame) {
     filters.draw({ ...answer.facets, property: properties });
     const key = JSON.stringify(wanted);
     const back = !keep && remembered.key === key;
-    view.fill(hits, total);
-    if (!keep) pane.scrollTop = back ? remembered.top : 0;
+    const reading = view.fill(hits, total); // The place of the row that has the focus, or -1.
+    if (!keep && reading < 0) pane.scrollTop = back ? remembered.top : 0;
     const found = before ? view.find(before) : -1;
-    view.chosen = Math.min(total - 1, keep ? (found >= 0 ? found : Math.max(view.chosen, 0)) : back ? Math.max(remembered.at, 0) : 0);
+    if (reading >= 0) view.chosen = reading;
+    else view.chosen = Math.min(total - 1, keep ? (found >= 0 ? found : Math.max(view.chosen, 0)) : back ? Math.max(remembered.at, 0) : 0);
     view.draw();
     if (total) inspect();
     else replace(inspector);
