@@ -444,6 +444,30 @@ def test_two_that_supersede_each_other_hide_nothing(library: Library) -> None:
     assert visible(library) == {"a.md", "b.md"}
 
 
+def test_a_loop_of_memories_hides_none_of_them_and_is_pointed_out(library: Library) -> None:
+    """Fails if only loops of two are known, or if a memory outside of the loop is shown, too."""
+    for title in ("A", "B", "C", "D"):
+        library.remember(f"Keys rotate, says {title}.", title=title)
+    notebook = library.notebook()
+    loop = {"a": "b", "b": "c", "c": "a"}
+    for name, other in loop.items():
+        (notebook.folder / f"{name}.md").write_text(
+            f"---\nsupersedes: [{other}, d]\n---\nKeys rotate, says {name}.\n"
+        )
+    assert visible(library) == {"a.md", "b.md", "c.md"}
+    warning = "a.md, b.md, c.md supersede each other in a loop, so that none of them is hidden"
+    assert notebook.append("b", "Really.").warnings == (warning,)
+    assert notebook.read("c").warnings == (warning,)
+    assert notebook.read("d").warnings == ()
+    assert {memory.superseded_by for memory in notebook.memories() if memory.name != "d.md"} == {""}
+    notebook.delete("c")
+    assert visible(library) == {"a.md"}
+    assert notebook.restore("c").warnings == (warning,)
+    _, newer = library.remember("Keys rotate now.", title="New", supersedes=["a"])
+    assert newer.warnings == ()
+    assert visible(library) == {"b.md", "c.md", "new.md"}
+
+
 def test_an_unknown_memory_cannot_be_superseded(library: Library) -> None:
     library.remember("seed")
     with pytest.raises(NotFound, match="no memory 'gone"):

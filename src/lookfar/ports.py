@@ -252,15 +252,34 @@ class Facts(NamedTuple):
         return since * 86_400 * 10**9
 
 
-class PropertyRecord(NamedTuple):
-    """One value of a property of a live document."""
+class ValueCount(NamedTuple):
+    """A value of a property, and how many documents have it."""
 
-    document: int
+    folded: str
+    value: str
+    """As first written."""
+    documents: int
+
+
+class PropertyCount(NamedTuple):
+    """A property, how many documents have it, and its most frequent values."""
+
     key: str
     name: str
-    kind: str
-    value: str
+    """As usually written."""
+    kinds: frozenset[str]
+    documents: int
+    distinct: int
+    values: tuple[ValueCount, ...]
+
+
+class TaggedDocuments(NamedTuple):
+    """A tag, and the documents that have exactly this tag."""
+
     folded: str
+    tag: str
+    """As first written."""
+    documents: frozenset[int]
 
 
 Terms = Mapping[str, float] | Sequence[str]
@@ -531,8 +550,16 @@ class Documents(Protocol):
         """Return the URIs of memories that another one replaces, with that one's URI."""
         ...
 
-    def properties(self) -> list[PropertyRecord]:
-        """Return every property of every document."""
+    def count_properties(self, most_values: int) -> list[PropertyCount]:
+        """Return every property, each with up to this many of its most frequent values."""
+        ...
+
+    def property_kinds(self) -> dict[str, frozenset[str]]:
+        """Return the types of the values of every property, by key."""
+        ...
+
+    def list_tagged(self) -> list[TaggedDocuments]:
+        """Return every tag with its documents."""
         ...
 
     def line_counts(self, documents: Sequence[int]) -> dict[int, int]: ...

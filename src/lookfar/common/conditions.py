@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final, Literal, NamedTuple, get_args
 
 from lookfar.common.periods import local_now, parse_period, to_wall_seconds
-from lookfar.common.properties import fold_key, fold_value, read_link
+from lookfar.common.properties import PropertyKind, fold_key, fold_value, read_link
 from lookfar.errors import InvalidArgument
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "has", "missing"]
@@ -43,6 +43,21 @@ class Condition(NamedTuple):
     """The period that the value names, in seconds since 1970 on the clock."""
     quoted: bool = False
     """A value in quotes is compared as text, even if it looks like a number or a date."""
+
+    @property
+    def kinds(self) -> frozenset[PropertyKind]:
+        """The types of properties that its value can be compared with."""
+        kinds: set[PropertyKind] = set()
+        plain = self.number is None and self.start is None
+        if self.operator in ("=", "!="):
+            kinds |= {"text", "link", "boolean"}
+        elif self.quoted or plain:
+            kinds |= {"text", "link"}
+        if self.number is not None or (self.quoted and self.operator in ("=", "!=")):
+            kinds.add("number")
+        if self.start is not None:
+            kinds |= {"date", "datetime"}
+        return frozenset(kinds)
 
 
 def parse_conditions(where: Iterable[str], now: datetime | None = None) -> tuple[Condition, ...]:
@@ -79,17 +94,23 @@ def _parse(text: str, now: datetime) -> Condition:
         return Condition(key, "has" if has else "missing")
     match = _COMPARISON.fullmatch(text)
     if match is None:
-        name = text.strip()
-        hint = _HINT
-        if re.fullmatch(r"[\w .-]+", name):
-            hint = f"Write has:{name}, missing:{name} or {name}=VALUE."
-        raise InvalidArgument(f"The condition {shown!r} has no operator.", hint=hint)
+        raise _explain_malformed(text.strip(), shown)
     key = fold_key(match[1] if match[1] is not None else match[2])
     if not key:
         raise InvalidArgument(f"The condition {shown!r} names no property.", hint=_HINT)
     operator = "=" if match[3] == "==" else match[3]
     assert operator in get_args(Operator)
     return _read_value(key, operator, match[4].strip(), shown, now)  # type: ignore[arg-type]
+
+
+def _explain_malformed(text: str, shown: str) -> InvalidArgument:
+    """Return the error for a condition without a property or without an operator."""
+    if text[0] in "=<>!":
+        return InvalidArgument(f"The condition {shown!r} names no property.", hint=_HINT)
+    hint = _HINT
+    if re.fullmatch(r"[\w .-]+", text):
+        hint = f"Write has:{text}, missing:{text} or {text}=VALUE."
+    return InvalidArgument(f"The condition {shown!r} has no operator.", hint=hint)
 
 
 def _read_value(key: str, operator: Operator, value: str, shown: str, now: datetime) -> Condition:

@@ -233,12 +233,19 @@ _REASONS: Final = {
 }
 
 
+def unknown_document(uri: str) -> NotFound:
+    """Return the error for a document that does not exist."""
+    return NotFound(
+        f"There is no document {uri!r}.",
+        hint="Create it first.",
+        details={"uri": uri, "reason": "gone"},
+    )
+
+
 def _user_error(refusal: Refused) -> LookfarError:
     details = {"uri": refusal.uri, "reason": refusal.reason}
     if refusal.reason == "gone":
-        return NotFound(
-            f"There is no document {refusal.uri!r}.", hint="Create it first.", details=details
-        )
+        return unknown_document(refusal.uri)
     if refusal.reason == "changing":
         return changed_meanwhile(refusal.uri)
     return InvalidArgument(

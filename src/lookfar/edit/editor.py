@@ -121,7 +121,7 @@ class Editor:
     def validate(self, target: str, *, single_h1: bool | None = None) -> Validation:
         space = self._workspace()
         uri = self._resolve(Edit("fix", target)).uri
-        space.check_editable(uri)
+        space.check_editable(uri, exists=True)
         document = parse(uri, space.shape(uri, space.documents.read(uri)).text)
         single = self._single_h1 if single_h1 is None else single_h1
         violations = rules.find_violations(document, single_h1=single)

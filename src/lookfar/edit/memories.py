@@ -180,7 +180,7 @@ class MemoryFolder(MemoryListing):
             new_name = self._choose_name(name, words)
             self._write(new_name, raw)
             self._log("create", new_name, author)
-        return self._masked_memory(new_name, raw)
+        return self._describe_written(new_name, raw)
 
     def _validity(self, supersedes: Iterable[str], since: str, now: str) -> dict[str, Any]:
         """Return the front matter that says what a memory replaces, and since when it is valid."""
@@ -273,7 +273,7 @@ class MemoryFolder(MemoryListing):
             self._write(existing or stored, raw)
             self._trash.remove(stored, number)
             self._log("restore", existing or stored, author)
-        return self._masked_memory(existing or stored, raw)
+        return self._describe_written(existing or stored, raw)
 
     def merge(
         self,
@@ -320,7 +320,7 @@ class MemoryFolder(MemoryListing):
                 if source != into:
                     self._move_to_trash(source)
             self._log("merge", into, author, sources=names)
-        return self._masked_memory(into, raw)
+        return self._describe_written(into, raw)
 
     # -- one write ---------------------------------------------------------
 
@@ -364,7 +364,13 @@ class MemoryFolder(MemoryListing):
             self._trash.add(existing, self._bytes(existing))
             self._write(existing, raw)
             self._log(action, existing, author)
-        return self._masked_memory(existing, raw)
+        return self._describe_written(existing, raw)
+
+    def _describe_written(self, name: str, raw: bytes) -> Memory:
+        """Return a memory that was just written, with a warning if it closes a loop."""
+        memory = self._masked_memory(name, raw)
+        # Without others that it supersedes, it cannot be part of a loop.
+        return mark_superseded([*self._all(), memory])[-1] if memory.supersedes else memory
 
     def _masked_memory(self, name: str, raw: bytes) -> Memory:
         memory = parse_memory(name, raw)

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from lookfar.common.properties import read_link
-from lookfar.common.superseding import find_superseded
+from lookfar.common.superseding import describe_loop, find_loops, find_superseded
 from lookfar.edit.memory_names import is_unicode, stem_of
 from lookfar.errors import InvalidArgument
 from lookfar.text.normalise import normalise
@@ -121,9 +121,20 @@ def _read_names(value: Any) -> list[str]:
 
 
 def mark_superseded(memories: Sequence[Memory]) -> list[Memory]:
-    """Return the memories, each with the name of the one that replaces it."""
-    replaced_by = find_superseded({memory.name: memory.supersedes for memory in memories})
-    return [replace(memory, superseded_by=replaced_by.get(memory.name, "")) for memory in memories]
+    """Return the memories, each with the name of the one that replaces it.
+
+    Those that supersede each other in a loop have a warning instead.
+    """
+    supersedes = {memory.name: memory.supersedes for memory in memories}
+    replaced_by, loops = find_superseded(supersedes), find_loops(supersedes)
+    return [
+        replace(
+            memory,
+            superseded_by=replaced_by.get(memory.name, ""),
+            warnings=(*memory.warnings, *describe_loop(loops.get(memory.name, ()))),
+        )
+        for memory in memories
+    ]
 
 
 def read_cites(raw: bytes) -> Mapping[str, str]:

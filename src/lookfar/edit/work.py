@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from lookfar.edit.document_files import DocumentFiles
+from lookfar.edit.document_files import DocumentFiles, unknown_document
 from lookfar.edit.shape import Change, Shape
 from lookfar.errors import InvalidArgument, LookfarError, PermissionDenied
 from lookfar.model import Document
@@ -59,7 +59,7 @@ class Workspace:
 
     def load(self, uri: str) -> Work:
         """Read a document that may be edited, without adding it to the transaction."""
-        self.check_editable(uri)
+        self.check_editable(uri, exists=True)
         raw = self.documents.read_writable(uri)
         document = parse(uri, self.shape(uri, raw).text)
         same = {section.ordinal: section.ordinal for section in document.sections}
@@ -92,9 +92,15 @@ class Workspace:
         """Return the normalised text with secrets masked."""
         return self.policy.secrets.masked(uri, normalise(raw)[0]).text
 
-    def check_editable(self, uri: str) -> None:
-        """Raise unless the document is Markdown and would be indexed."""
+    def check_editable(self, uri: str, *, exists: bool = False) -> None:
+        """Raise unless the document is Markdown and would be indexed.
+
+        With ``exists``, a file of another format that does not exist is an unknown document: its
+        name may be a misspelt note.
+        """
         components(uri)
+        if exists and not self._is_markdown(uri) and not self.documents.root.contains(uri):
+            raise unknown_document(uri)
         extracted = extractor_for(uri)
         if extracted is not None:
             raise InvalidArgument(
@@ -103,14 +109,17 @@ class Workspace:
                 hint="Change it in the program that made it; the index follows.",
                 details={"uri": uri, "reason": "format"},
             )
-        file_format = detect_format(uri)
-        if file_format is None or file_format.language != "markdown":
+        if not self._is_markdown(uri):
             raise InvalidArgument(
                 f"{uri!r} is not a Markdown file.",
                 hint="Only files that end in .md can be edited by section.",
                 details={"uri": uri, "reason": "format"},
             )
         self.check_admitted(uri)
+
+    def _is_markdown(self, uri: str) -> bool:
+        file_format = detect_format(uri)
+        return file_format is not None and file_format.language == "markdown"
 
     def check_admitted(self, uri: str) -> None:
         """Raise if the rules exclude a document from the index."""

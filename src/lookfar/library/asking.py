@@ -208,8 +208,8 @@ def retry_healed(
 def explain_empty(
     members: Members, filters: Filters, sources: Sequence[Source]
 ) -> list[Incomplete]:
-    """Return notes for an empty answer: nothing is indexed, or no path matches the filters."""
-    from lookfar.retrieve.question.admission import note_unmatched_glob
+    """Return notes for an empty answer: nothing is indexed, or a filter matches nothing."""
+    from lookfar.retrieve.question.admission import note_unmatched_conditions, note_unmatched_glob
 
     if not any(source.snapshot.counts().documents for source in sources):
         return [Incomplete("no_documents", _explain_nothing_indexed(members))]
@@ -224,7 +224,11 @@ def explain_empty(
         )
         for path in missing[:_MAX_NAMED]
     ]
-    return [*notes, *note_unmatched_glob(filters, sources)]
+    return [
+        *notes,
+        *note_unmatched_glob(filters, sources),
+        *note_unmatched_conditions(filters, sources),
+    ]
 
 
 def _explain_nothing_indexed(members: Members) -> str:

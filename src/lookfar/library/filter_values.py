@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lookfar.common.properties import OWN_KEYS, TAGS_KEY
 from lookfar.library.members import Members
 from lookfar.model import PropertyValues, TagCount
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
-    from lookfar.ports import PropertyRecord
+    from lookfar.ports import PropertyCount, Snapshot, TaggedDocuments
 
 _MOST_VALUES: Final = 12
 _MOST_CACHED: Final = 200
@@ -21,22 +20,10 @@ _MOST_CACHED: Final = 200
 _MOST_PROPERTIES: Final = 200
 
 
-@dataclass(slots=True)
-class _Property:
-    """What is known about one property of one collection."""
-
-    names: Counter[str] = field(default_factory=Counter)
-    types: set[str] = field(default_factory=set)
-    documents: int = 0
-    distinct: int = 0
-    values: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """By case-folded value: the value as first written, and its number of documents."""
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Vocabulary:
-    properties: dict[str, _Property] = field(default_factory=dict)
-    tags: dict[str, TagCount] = field(default_factory=dict)
+    properties: Sequence[PropertyCount]
+    tags: Mapping[str, TagCount]
     """By case-folded tag."""
 
 
@@ -52,28 +39,28 @@ def list_tags(members: Members) -> tuple[TagCount, ...]:
 
 
 def list_properties(members: Members) -> tuple[PropertyValues, ...]:
-    by_key: dict[str, list[_Property]] = defaultdict(list)
+    by_key: dict[str, list[PropertyCount]] = defaultdict(list)
     for vocabulary in _read_all(members):
-        for key, known in vocabulary.properties.items():
-            by_key[key].append(known)
+        for known in vocabulary.properties:
+            by_key[known.key].append(known)
     merged = [_merge(parts) for parts in by_key.values()]
     merged.sort(key=lambda item: (-item.documents, item.name))
     return tuple(merged[:_MOST_PROPERTIES])
 
 
-def _merge(parts: Sequence[_Property]) -> PropertyValues:
+def _merge(parts: Sequence[PropertyCount]) -> PropertyValues:
     names: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     written: dict[str, str] = {}
     for part in parts:
-        names.update(part.names)
-        for folded, (value, count) in part.values.items():
-            written.setdefault(folded, value)
-            counts[folded] += count
+        names[part.name] += part.documents
+        for value in part.values:
+            written.setdefault(value.folded, value.value)
+            counts[value.folded] += value.documents
     frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:_MOST_VALUES]
     return PropertyValues(
         name=max(names, key=lambda name: (names[name], name)),
-        types=tuple(sorted({kind for part in parts for kind in part.types})),
+        types=tuple(sorted({kind for part in parts for kind in part.kinds})),
         documents=sum(part.documents for part in parts),
         # Values that several collections share count once for each of them.
         distinct=max(len(counts), *(part.distinct for part in parts)),
@@ -91,52 +78,29 @@ def _read_all(members: Members) -> Iterable[_Vocabulary]:
 def _read(collection: Collection) -> _Vocabulary:
     def look() -> _Vocabulary:
         with collection.store.snapshot() as snapshot:
-            return snapshot.cached("vocabulary", lambda: _summarise(snapshot.properties()))
+            return snapshot.cached("vocabulary", lambda: _summarise(snapshot))
 
     return collection.healing.run(look)
 
 
-def _summarise(records: Iterable[PropertyRecord]) -> _Vocabulary:
-    vocabulary = _Vocabulary()
-    tagged: dict[str, set[int]] = defaultdict(set)
-    spelled: dict[str, str] = {}
-    holders: dict[str, set[int]] = defaultdict(set)
-    having: dict[tuple[str, str], set[int]] = defaultdict(set)
-    written: dict[tuple[str, str], str] = {}
-    for record in records:
-        if record.key == TAGS_KEY:
-            tagged[record.folded].add(record.document)
-            spelled.setdefault(record.folded, record.value)
-        if record.key.startswith(OWN_KEYS):
-            continue
-        known = vocabulary.properties.setdefault(record.key, _Property())
-        known.names[record.name] += 1
-        known.types.add(record.kind)
-        holders[record.key].add(record.document)
-        having[record.key, record.folded].add(record.document)
-        written.setdefault((record.key, record.folded), record.value)
-    counts: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for (key, folded), documents in having.items():
-        counts[key].append((-len(documents), folded))
-    for key, known in vocabulary.properties.items():
-        known.documents, known.distinct = len(holders[key]), len(counts[key])
-        for count, folded in sorted(counts[key])[:_MOST_CACHED]:
-            known.values[folded] = (written[key, folded], -count)
-    vocabulary.tags = _count_tags(tagged, spelled)
-    return vocabulary
+def _summarise(snapshot: Snapshot) -> _Vocabulary:
+    return _Vocabulary(snapshot.count_properties(_MOST_CACHED), _count_tags(snapshot.list_tagged()))
 
 
-def _count_tags(tagged: Mapping[str, set[int]], spelled: Mapping[str, str]) -> dict[str, TagCount]:
+def _count_tags(tagged: Iterable[TaggedDocuments]) -> dict[str, TagCount]:
     """Count each tag and each of the tags that it is below: ``a/b`` counts for ``a``."""
-    names = dict(spelled)
+    own = {tag.folded: tag for tag in tagged}
+    names = {tag.folded: tag.tag for tag in own.values()}
     below: dict[str, set[int]] = defaultdict(set)
-    for folded, documents in tagged.items():
-        parts, written = folded.split("/"), spelled[folded].split("/")
+    for tag in own.values():
+        parts, written = tag.folded.split("/"), tag.tag.split("/")
         for depth in range(1, len(parts) + 1):
             above = "/".join(parts[:depth])
-            below[above] |= documents
+            below[above] |= tag.documents
             names.setdefault(above, "/".join(written[:depth]))
     return {
-        folded: TagCount(names[folded], len(documents), len(tagged.get(folded, ())))
+        folded: TagCount(
+            names[folded], len(documents), len(own[folded].documents) if folded in own else 0
+        )
         for folded, documents in below.items()
     }

@@ -289,6 +289,9 @@ def list_indexed(members: Members) -> list[Listed]:
 def latest_commits(
     members: Members, filters: Filters, limit: int, on_progress: OnProgress | None
 ) -> tuple[tuple[CommitInfo, ...], tuple[Incomplete, ...]]:
+    from lookfar.retrieve.question.plan import check_filters
+
+    check_filters(filters)
     if not 1 <= limit <= 10_000:
         raise InvalidArgument(f"limit is {limit}.", hint="Choose 1 to 10,000.")
     commits: list[CommitInfo] = []

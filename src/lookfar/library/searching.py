@@ -93,7 +93,7 @@ def search(
             results = rank(sources, settings, question.explain)
             generations = {source.collection: source.snapshot.generation for source in sources}
             hits = [_mark_stale(members, hit, selected[hit.collection]) for hit in results.hits]
-            if not hits:
+            if not hits and not results.listed:
                 notes += explain_empty(members, filters, sources)
         return results._replace(hits=hits, notes=[*notes, *results.notes]), generations
 
@@ -222,7 +222,7 @@ def list_documents(
     def gather(sources: Sequence[Source], _settings: SearchSettings, _explain: bool) -> Results:
         nonlocal total
         documents[:], total = list_admitted(sources, limit, offset, newest_first)
-        return Results([], [])
+        return Results([], [], listed=total)
 
     question = Question(ANY_WORDS, mode="keyword", top_k=limit, answering=gather)
     answer = search(members, question, scope, on_progress)

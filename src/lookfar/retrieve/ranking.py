@@ -110,6 +110,8 @@ class Results(NamedTuple):
     hits: list[Hit]
     notes: list[Incomplete]
     confidence: Confidence | None = None
+    listed: int = 0
+    """Documents that were listed instead of hits."""
 
 
 class Candidate(NamedTuple):

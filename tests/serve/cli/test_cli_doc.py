@@ -270,6 +270,11 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["move", "guide.md#Install", "Nowhere"], 3, "Nearest"),
     (["move", "guide.md#Install", "Guide > Install > Linux"], 2, "into itself"),
     (["rename", "guide.md", "a|b", "--yes"], 2, "not a valid name"),
+    (["rename", "Guid", "New", "--yes"], 3, "Nearest: guide.md"),
+    (["rename", "nope.pdf", "New", "--yes"], 3, "no document 'nope.pdf'"),
+    (["rename", "table.csv", "New", "--yes"], 2, "not a Markdown file"),
+    (["move", "Guid", "archive", "--yes"], 3, "There is no document 'Guid'"),
+    (["validate", "Guid"], 3, "Nearest: guide.md"),
     (["delete", "guide.md"], 2, "needs a section"),
     (["delete", "guide.md#Install", "--text", "x"], 2, "no option --text"),
     (["create", "x.md"], 2, "--title"),
@@ -295,6 +300,7 @@ def test_wrong_commands_are_refused_and_nothing_is_written(
 ) -> None:
     monkeypatch.chdir(docs.parent)
     (docs.parent / "latin1.md").write_bytes(b"Gr\xfc\xdfe\n")
+    (docs / "table.csv").write_text("a,b\n1,2\n")
     run("index", docs, "--quiet")
     before = contents(docs)
     refused = run("doc", *arguments, *(at if arguments[0] != "remove" else ()))

@@ -73,6 +73,7 @@ def test_the_newest_come_first(repository: Path, ask: Ask, run: Run) -> None:
         (("--author", "ada"), ["Drop the cache", "Begin the guide"]),
         (("--touches", "*.py"), ["Drop the cache", "Add a cache"]),
         (("--touches", "*.py", "--author", "grace"), ["Add a cache"]),
+        (("--since", "2026-03-01"), ["Mend a link in the guide", "Drop the cache"]),
         (("--after", "2026-03-01"), ["Mend a link in the guide", "Drop the cache"]),
         (("--before", "2026-01-31"), ["Begin the guide"]),
         (("--after", "2026-02-01", "--before", "2026-03-01"), ["Add a cache"]),
@@ -118,6 +119,18 @@ def test_a_folder_without_a_repository_says_so(handbook: Path, run: Run) -> None
         result = run("history", *words, "--path", handbook)
         assert result.exit_code == 3
         assert "No git repository was found" in result.stderr
+
+
+@pytest.mark.parametrize("command", [("history",), ("search", "cache"), ("snapshots", "list")])
+@pytest.mark.parametrize("option", ["--after", "--since", "--before"])
+def test_a_wrong_date_is_reported_under_the_name_that_was_written(
+    command: tuple[str, ...], option: str, repository: Path, run: Run
+) -> None:
+    refused = run(*command, option, "blurgh", "--path", repository)
+    assert refused.exit_code == 2
+    assert f"{option} is not a date: 'blurgh'." in refused.stderr
+    both = run(*command, "--since", "monday", "--after", "monday", "--path", repository)
+    assert "--after and --since are the same option." in both.stderr
 
 
 @pytest.mark.parametrize("wrong", [("--after", "soon"), ("--limit", "0")])

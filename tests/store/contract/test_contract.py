@@ -947,6 +947,9 @@ mood:: calm
     [
         (Filters(where=("status=active",)), True),
         (Filters(where=("status!=done",)), True),
+        (Filters(where=("status!=active",)), False),
+        (Filters(where=("absent!=active",)), True),
+        (Filters(where=("seen>a", "mood<='calm'")), True),
         (Filters(where=("due<2026-12-02", "rank>=7", "seen=bob", "mood=CALM")), True),
         (Filters(where=("due<2026-12-01",)), False),
         (Filters(where=("missing:status",)), False),
@@ -961,8 +964,11 @@ def test_every_store_compares_properties(shelf: Shelf, filters: Filters, admits:
         assert ("note.md" in {facts.uri for facts in snapshot.admitting(filters)}) is admits
         days = {facts.uri: facts.day for facts in snapshot.facts()}
         assert (days["2026-11-10.md"], days["note.md"]) == ("2026-11-10", "")
-        kinds = {record.key: record.kind for record in snapshot.properties()}
-        assert kinds["due"] == "date"
+        assert snapshot.property_kinds()["due"] == {"date"}
+        counts = {count.key: count for count in snapshot.count_properties(1)}
+        assert counts["seen"][3:5] == (1, 2)
+        assert [value[1:] for value in counts["status"].values] == [("Active", 1)]
+        assert [tuple(tag)[:2] for tag in snapshot.list_tagged()] == [("work/deep", "Work/Deep")]
         version = snapshot.version("note.md")
         assert version is not None
         assert ("rank", "rank", "number", "7", "7", 7.0) in version.properties

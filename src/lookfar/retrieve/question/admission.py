@@ -1,15 +1,30 @@
-"""Resolve the globs of filters, and suggest a better glob if no path matches."""
+"""Resolve the globs of filters, and say why a glob or a condition matches nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from difflib import get_close_matches
+from typing import Final
 
+from lookfar.common.conditions import Condition, parse_conditions
+from lookfar.common.properties import OWN_KEYS
 from lookfar.errors import InvalidPattern, how_many
 from lookfar.model import Filters, Incomplete
 from lookfar.ports import Snapshot
 from lookfar.retrieve.ranking import Source
 from lookfar.sources.globs import glob_matcher
+
+_SHOWN: Final = 3
+_KINDS: Final = {
+    "boolean": ("true or false", "true"),
+    "date": ("dates", "2026-12-01"),
+    "datetime": ("dates", "2026-12-01"),
+    "link": ("links", '"NAME"'),
+    "number": ("numbers", "5"),
+    "text": ("text", '"TEXT"'),
+}
+"""The plural and an example of each type of property."""
 
 
 def resolve_globs(filters: Filters, snapshot: Snapshot) -> Filters:
@@ -54,6 +69,46 @@ def note_unmatched_glob(filters: Filters, sources: Sequence[Source]) -> list[Inc
             detail += f"; {other} matches {how_many(number, 'path')}"
             break
     return [Incomplete("no_path_matches", detail)]
+
+
+def note_unmatched_conditions(filters: Filters, sources: Sequence[Source]) -> list[Incomplete]:
+    """Return notes on conditions that no document can meet: a property that does not exist, or
+    whose values cannot be compared with the given one."""
+    conditions = [
+        condition
+        for condition in parse_conditions(filters.where)
+        if condition.operator not in ("!=", "missing") and not condition.key.startswith(OWN_KEYS)
+    ]
+    if not conditions:
+        return []
+    known: dict[str, set[str]] = {}
+    for source in sources:
+        for key, some in source.snapshot.property_kinds().items():
+            known.setdefault(key, set()).update(some)
+    notes = []
+    for condition in conditions:
+        kinds = known.get(condition.key, set())
+        if not kinds:
+            near = get_close_matches(condition.key, known, n=_SHOWN)
+            detail = f"no document has the property {condition.key}"
+            detail += f"; nearest: {', '.join(near)}" if near else ""
+            notes.append(Incomplete("no_property", detail))
+        elif condition.operator != "has" and not condition.kinds & kinds:
+            notes.append(Incomplete("not_comparable", _explain_kinds(condition, kinds)))
+    return notes
+
+
+def _explain_kinds(condition: Condition, kinds: Set[str]) -> str:
+    """Return which types the values of a property have, and what can be compared with them."""
+    plurals, examples = zip(*(_KINDS[kind] for kind in sorted(kinds)), strict=True)
+    values = " and ".join(dict.fromkeys(plurals))
+    example = f"{condition.key}{condition.operator}{examples[0]}"
+    if "boolean" in kinds:
+        example = f"{condition.key}=true"
+    return (
+        f"the values of {condition.key} are {values}, which {condition.text!r} does not compare"
+        f" with; write {example}"
+    )
 
 
 def _suggest_globs(glob: str) -> Iterator[str]:

@@ -199,6 +199,11 @@ def _check_types(text: object, mode: object, top_k: object, filters: object) -> 
         raise InvalidArgument(f"{mode!r} is not a search mode.", hint=f"Use one of: {modes}.")
     if not isinstance(top_k, int) or isinstance(top_k, bool):
         raise InvalidArgument(f"top_k is {top_k!r}.", hint="Use a whole number.")
+    check_filters(filters)
+
+
+def check_filters(filters: object) -> None:
+    """Check the types of filters at run time."""
     if not isinstance(filters, Filters):
         raise InvalidArgument(
             "filters must be a Filters object.", hint="Pass lookfar.Filters(...)."
@@ -207,6 +212,13 @@ def _check_types(text: object, mode: object, top_k: object, filters: object) -> 
         if isinstance(getattr(filters, name), str):
             raise InvalidArgument(
                 f"Filters.{name} must be a tuple, not a string.", hint="Pass a tuple of strings."
+            )
+    for name in ("after", "before"):
+        time = getattr(filters, name)
+        if time is not None and type(time) is not int:
+            raise InvalidArgument(
+                f"Filters.{name} must be a time in nanoseconds since 1970, not {time!r:.60}.",
+                hint="Pass an int, such as int(datetime(2026, 1, 31).timestamp()) * 10**9.",
             )
     for field in fields(filters):
         value = getattr(filters, field.name)

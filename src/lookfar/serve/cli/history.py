@@ -17,7 +17,6 @@ from lookfar.serve.cli.options import (
     open_library,
 )
 from lookfar.serve.show import progress
-from lookfar.serve.tools.dates import moment
 
 if TYPE_CHECKING:
     from lookfar.library import Library
@@ -55,8 +54,8 @@ def history(query: str, limit: int, path: str, as_json: bool, **options: Any) ->
         authors=(clean_text(options["author"]),) if options["author"] else (),
         touches=query if is_link(query) else clean_text(options["touches"]),
         branch=clean_text(options["branch"]),
-        after=moment(options["after"], "--after"),
-        before=moment(options["before"], "--before"),
+        after=options["after"],
+        before=options["before"],
     )
     hits: tuple[Hit, ...] = ()
     with (

@@ -33,6 +33,10 @@ STATUSES: Final = ("active", "archived")
 
 def _report(action: str, memory: Memory, as_json: bool) -> None:
     write_either(as_json, plain(memory), safe_name(f"{action} {memory.name}"))
+    _write_warnings(memory, as_json)
+
+
+def _write_warnings(memory: Memory, as_json: bool) -> None:
     for warning in () if as_json else memory.warnings:
         click.echo(safe_name(f"{memory.name}: {warning}"), err=True)
 
@@ -93,6 +97,7 @@ def remember(
     lines += [f"It may contradict {near.name}: {near.sentence}" for near in memory.near]
     text = "\n".join(map(safe_name, lines))
     write_either(as_json, plain(memory) | {"path": str(place)}, text)
+    _write_warnings(memory, as_json)
 
 
 def _read_date(text: str) -> str:
@@ -191,6 +196,7 @@ def read(name: str, path: str, as_json: bool, **options: Any) -> None:
     details = (memory.type, memory.status, since, memory.author, replaced)
     head = safe_name(f"{memory.name}  {memory.title}  " + "  ".join(filter(None, details)))
     write_either(as_json, plain(memory), f"{head}\n\n{safe_text(memory.text)}")
+    _write_warnings(memory, as_json)
 
 
 @examples(

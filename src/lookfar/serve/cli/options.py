@@ -6,12 +6,13 @@ The library itself is imported only when a command opens it, so that ``--help`` 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from lookfar.errors import ConfirmationNeeded, InvalidArgument, NotIndexed
 from lookfar.serve.daemon.session_options import INDEX_DIR, SessionOption, parse_settings
@@ -150,18 +151,48 @@ def commit_options(command: Decorated) -> Decorated:
     return command
 
 
+class _DateOption(click.Option):
+    """An option with a date, whose value is in nanoseconds; its errors name it as it was written.
+
+    click does not say which of the names of an option was used, so each name is parsed on its own.
+    """
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ARG002
+        for name in self.opts:
+            parser.add_option(obj=self, opts=[name], dest=name, nargs=1)
+
+    def consume_value(
+        self, ctx: click.Context, opts: Mapping[str, Any]
+    ) -> tuple[int | None, ParameterSource]:
+        from lookfar.serve.tools.dates import moment
+
+        written = [name for name in self.opts if name in opts]
+        if len(written) > 1:
+            raise InvalidArgument(
+                f"{' and '.join(written)} are the same option.", hint="Give one of them."
+            )
+        if not written or ctx.resilient_parsing:
+            return None, ParameterSource.DEFAULT
+        return moment(opts[written[0]], written[0]), ParameterSource.COMMANDLINE
+
+
 def date_options(subject: str) -> Callable[[Decorated], Decorated]:
-    """Add ``--after``, also called ``--since``, and ``--before``."""
+    """Add ``--after``, also called ``--since``, and ``--before``, in nanoseconds or None."""
 
     def add_options(command: Decorated) -> Decorated:
         before = click.option(
-            "--before", default="", metavar="DATE", help=f"Only {subject} before this day."
+            "--before",
+            cls=_DateOption,
+            type=click.UNPROCESSED,
+            metavar="DATE",
+            help=f"Only {subject} before this day.",
         )
         after = click.option(
             "--after",
             "--since",
             "after",
-            default="",
+            cls=_DateOption,
+            type=click.UNPROCESSED,
             metavar="DATE",
             help=f"Only {subject} on this day or later. DATE is like 2026-01-31 or 2026-W05,"
             " or in words: yesterday, monday, last week, 3 days ago.",

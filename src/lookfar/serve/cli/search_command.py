@@ -22,7 +22,6 @@ from lookfar.serve.cli.options import (
     quote,
 )
 from lookfar.serve.show import json_shapes, progress
-from lookfar.serve.tools.dates import moment
 
 if TYPE_CHECKING:
     from lookfar.library import Library
@@ -227,8 +226,8 @@ def _build_filters(options: dict[str, Any]) -> Filters:
         languages=tuple(map(clean_text, options["languages"])),
         where=tuple(map(clean_text, options["where"])),
         superseded=options["superseded"],
-        after=moment(options["after"], "--after"),
-        before=moment(options["before"], "--before"),
+        after=options["after"],
+        before=options["before"],
         authors=(clean_text(options["author"]),) if options["author"] else (),
         touches=clean_text(options["touches"]),
         branch=clean_text(options["branch"]),

@@ -16,7 +16,7 @@ from lookfar.serve.cli.options import (
     quote,
 )
 from lookfar.serve.show import json_shapes
-from lookfar.serve.tools.dates import is_between, moment
+from lookfar.serve.tools.dates import is_between
 
 
 @examples(
@@ -38,15 +38,14 @@ def snapshots() -> None:
 @folder_argument()
 @date_options("generations made")
 @library_options
-def list_(path: str, after: str, before: str, as_json: bool, **options: Any) -> None:
+def list_(path: str, after: int | None, before: int | None, as_json: bool, **options: Any) -> None:
     """List the generations that are kept.
 
     PATH is the indexed folder (default: the current one).
     """
-    window = moment(after, "--after"), moment(before, "--before")
     with open_library(path, options) as library:
         generations, held = library.snapshots(), library.held
-    generations = tuple(made for made in generations if is_between(made.created_at, *window))
+    generations = tuple(made for made in generations if is_between(made.created_at, after, before))
     write_result(as_json, "snapshots", generations, held)
 
 

@@ -44,8 +44,10 @@ def _remember(session: Session, given: RememberInput, call: Call) -> Result:
         "supersedes": list(made.supersedes),
         "valid_since": made.valid_since,
         "near": json_shapes.plain(made.near),
+        "warnings": list(made.warnings),
     }
     lines = [f"Remembered as {made.name}; read it with {data['address']}."]
+    lines += [f"Warning: {warning}" for warning in made.warnings]
     lines += [f"It may contradict {near.name}: {near.sentence}" for near in made.near]
     return Result(data, "\n".join(map(safe_name, lines)))
 

@@ -195,8 +195,8 @@ CREATE INDEX IF NOT EXISTS chunks_by_vector ON chunks (vector);
 CREATE UNIQUE INDEX IF NOT EXISTS embeddings_by_content ON embeddings (content);
 CREATE INDEX IF NOT EXISTS links_by_name ON links (name) WHERE name != '';
 CREATE INDEX IF NOT EXISTS names_by_name ON names (name);
-CREATE INDEX IF NOT EXISTS properties_by_text ON properties (key, folded);
-CREATE INDEX IF NOT EXISTS properties_by_number ON properties (key, number)
+CREATE INDEX IF NOT EXISTS properties_by_text ON properties (key, folded, kind);
+CREATE INDEX IF NOT EXISTS properties_by_number ON properties (key, kind, number)
     WHERE number IS NOT NULL;
 """
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from lookfar.common.conditions import Condition
 from lookfar.common.properties import DAY_KEY, SUPERSEDED_KEY, TAGS_KEY, fold_tag, list_properties
 from lookfar.common.superseding import find_superseded
-from lookfar.ports import PropertyRecord, PropertyRow
+from lookfar.ports import PropertyRow
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.migrations import FORMAT_WITH_PROPERTIES, check
@@ -23,29 +23,19 @@ from lookfar.store.ground.sql import Connection
 _DAY_SECONDS: Final = 86_400.0
 _AFTER_SLASH: Final = "0"
 """The character after ``/``: what begins with ``a/`` is less than ``a0``."""
+_Part = tuple[str, Sequence[Any]]
+"""A condition on the rows of properties, with its values in place of each ``?``."""
 _TABLE: Final = (
     "CREATE TABLE properties (document INTEGER, ordinal INTEGER, key TEXT, name TEXT, kind TEXT,"
     " value TEXT, folded TEXT, number REAL)"
 )
 
 
-class Days(NamedTuple):
-    """The documents that are about a day, and those of them whose day is in a window."""
+class Clauses(NamedTuple):
+    """Conditions on the documents ``d`` of a statement, and the values of their parameters."""
 
-    all: frozenset[int]
-    inside: frozenset[int]
-
-
-class Found(NamedTuple):
-    """The documents that conditions admit."""
-
-    only: frozenset[int] | None
-    """None if all do that are not refused."""
-    refused: frozenset[int]
-
-
-ALL_FOUND: Final = Found(None, frozenset())
-NO_DAYS: Final = Days(frozenset(), frozenset())
+    sql: list[str]
+    values: dict[str, Any]
 
 
 def read_rows(connection: Connection, document: int) -> list[PropertyRow]:
@@ -60,69 +50,79 @@ def read_rows(connection: Connection, document: int) -> list[PropertyRow]:
     return [(*row,) for row in rows.fetchall()]
 
 
+def open_rows(connection: Connection, generation: int) -> Connection:
+    """Return a database with the rows of properties: the same one, unless they are derived."""
+    if _format_of(connection, generation) < FORMAT_WITH_PROPERTIES:
+        return _derive(connection, generation)
+    return connection
+
+
 class PropertyTable:
     """The properties of one generation of a collection."""
 
     def __init__(self, connection: Connection, generation: int) -> None:
         self._generation = generation
-        self._connection = connection
-        if _format_of(connection, generation) < FORMAT_WITH_PROPERTIES:
-            self._connection = _derive(connection, generation)
+        self._connection = open_rows(connection, generation)
+        self._is_derived = self._connection is not connection
 
-    def find(self, tags: Sequence[str], conditions: Sequence[Condition]) -> Found:
-        """Return the documents with all tags that meet all conditions, of any generation."""
-        admitted = [self.tagged(tag) for tag in tags]
-        refused: list[frozenset[int]] = []
+    def match(self, tags: Sequence[str], conditions: Sequence[Condition]) -> Clauses:
+        """Return what the row of a document with all tags and conditions must meet."""
+        clauses = Clauses([], {})
+        for tag in tags:
+            self._add(clauses, "IN", [_select_tagged(tag)])
         for condition in conditions:
-            if condition.operator == "missing":
-                refused.append(self._having(condition.key))
+            if condition.operator in ("has", "missing"):
+                among = "IN" if condition.operator == "has" else "NOT IN"
+                self._add(clauses, among, [self._select_having(condition.key)])
             elif condition.operator == "!=":
-                admitted.append(self._having(condition.key))
-                refused.append(self._compare(condition._replace(operator="=")))
-            elif condition.operator == "has":
-                admitted.append(self._having(condition.key))
+                # The opposite of =, so that documents without the property match, too.
+                equal = condition._replace(operator="=")
+                self._add(clauses, "NOT IN", _select_comparing(equal))
             else:
-                admitted.append(self._compare(condition))
-        only = frozenset.intersection(*admitted) if admitted else None
-        return Found(only, frozenset().union(*refused))
+                self._add(clauses, "IN", _select_comparing(condition))
+        return clauses
 
-    def tagged(self, tag: str) -> frozenset[int]:
-        """Return the documents with a tag or one below it, in any case."""
-        wanted = fold_tag(tag)
-        return self._find(
-            "key = ? AND (folded = ? OR (folded > ? AND folded < ?))",
-            (TAGS_KEY, wanted, f"{wanted}/", f"{wanted}{_AFTER_SLASH}"),
-        )
+    def match_time(self, after: int | None, before: int | None) -> Clauses:
+        """Return what the row of a document in a window of nanoseconds must meet.
 
-    def days(self, after: int | None, before: int | None) -> Days:
-        """Return the documents that are about a day, and those in a window of nanoseconds.
-
-        The window has instants and a day belongs to a calendar, so the window is first converted
-        to the local clock. A day is inside if it ends after ``after`` and begins before
-        ``before``.
+        A document that is about a day counts by that day, which is inside if it ends after
+        ``after`` and begins before ``before``. The window has instants and a day belongs to a
+        calendar, so the window is converted to the local clock.
         """
-        first = None if after is None else _local_seconds(after) - _DAY_SECONDS
-        last = None if before is None else _local_seconds(before)
-        rows = self._connection.execute(
-            "SELECT document, number FROM properties WHERE key = ? AND number IS NOT NULL",
-            (DAY_KEY,),
-        ).fetchall()
-        inside = frozenset(
-            document
-            for document, day in rows
-            if (first is None or day > first) and (last is None or day < last)
-        )
-        return Days(frozenset(document for document, _ in rows), inside)
+        limits = "key = ? AND number IS NOT NULL"
+        values: list[Any] = [DAY_KEY]
+        modified = []
+        clauses = Clauses([], {})
+        if after is not None:
+            limits += " AND number > ?"
+            values.append(_local_seconds(after) - _DAY_SECONDS)
+            modified.append("d.mtime_ns >= :after")
+            clauses.values["after"] = after
+        if before is not None:
+            limits += " AND number < ?"
+            values.append(_local_seconds(before))
+            modified.append("d.mtime_ns < :before")
+            clauses.values["before"] = before
+        self._add(clauses, "IN", [(limits, values)])
+        self._add(clauses, "NOT IN", [("key = ? AND number IS NOT NULL", [DAY_KEY])])
+        inside, without_day = clauses.sql
+        clauses.sql[:] = [f"({inside} OR ({' AND '.join([without_day, *modified])}))"]
+        return clauses
 
-    def all(self) -> list[PropertyRecord]:
-        """Return every property of every live document."""
-        rows = self._connection.execute(
-            "SELECT p.document, p.key, p.name, p.kind, p.value, p.folded"
-            f" FROM properties p JOIN documents d ON d.id = p.document WHERE {catalog.ALIVE}"
-            " ORDER BY p.document, p.ordinal",
-            {"g": self._generation},
-        )
-        return [PropertyRecord(*row) for row in rows.fetchall()]
+    def _add(self, clauses: Clauses, among: str, parts: Sequence[_Part]) -> None:
+        """Add the clause that a document is, or is not, among those with a matching property."""
+        if self._is_derived:  # Another database, so that its documents have to be named.
+            numbers = {-1, *(document for part in parts for document in self._find(*part))}
+            clauses.sql.append(f"d.id {among} ({','.join(map(str, numbers))})")
+            return
+        selects = []
+        for where, values in parts:
+            for value in values:
+                name = f"property{len(clauses.values)}"
+                clauses.values[name] = value
+                where = where.replace("?", f":{name}", 1)
+            selects.append(f"SELECT document FROM properties WHERE {where}")
+        clauses.sql.append(f"d.id {among} ({' UNION ALL '.join(selects)})")
 
     def superseded(self) -> dict[str, str]:
         """Return the URIs of superseded memories, each with that of the newer memory."""
@@ -144,46 +144,54 @@ class PropertyTable:
         )
         return [(number, uri) for number, uri in rows.fetchall()]
 
-    def _having(self, key: str) -> frozenset[int]:
-        if key == SUPERSEDED_KEY:
-            hidden = self.superseded()
-            return frozenset(number for number, uri in self._documents() if uri in hidden)
-        return self._find("key = ?", (key,))
-
-    def _compare(self, condition: Condition) -> frozenset[int]:
-        """Return documents whose property compares so, by the type of the property."""
-        key, operator = condition.key, condition.operator
-        matches = frozenset[int]()
-        if operator == "=":
-            matches |= self._find("key = ? AND folded = ?", (key, condition.text))
-        elif condition.quoted or (condition.number is None and condition.start is None):
-            matches |= self._find(
-                f"key = ? AND kind IN ('text', 'link') AND folded {operator} ?",
-                (key, condition.text),
-            )
-        if condition.number is not None:
-            matches |= self._find(
-                f"key = ? AND kind = 'number' AND number {operator} ?", (key, condition.number)
-            )
-        if condition.start is not None and condition.end is not None:
-            start, end = condition.start, condition.end
-            # A day, week or month is a period: to be after it means at its end or later.
-            bounds: dict[str, tuple[str, tuple[float, ...]]] = {
-                "=": ("number >= ? AND number < ?", (start, end)),
-                "<": ("number < ?", (start,)),
-                "<=": ("number < ?", (end,)),
-                ">": ("number >= ?", (end,)),
-                ">=": ("number >= ?", (start,)),
-            }
-            within, values = bounds[operator]
-            matches |= self._find(
-                f"key = ? AND kind IN ('date', 'datetime') AND {within}", (key, *values)
-            )
-        return matches
+    def _select_having(self, key: str) -> _Part:
+        if key != SUPERSEDED_KEY:
+            return "key = ?", [key]
+        hidden = self.superseded()
+        numbers = [str(number) for number, uri in self._documents() if uri in hidden]
+        return f"document IN ({','.join(['-1', *numbers])})", []  # Our own integers.
 
     def _find(self, where: str, values: Sequence[Any]) -> frozenset[int]:
         rows = self._connection.execute(f"SELECT document FROM properties WHERE {where}", values)
         return frozenset(document for (document,) in rows.fetchall())
+
+
+def _select_tagged(tag: str) -> _Part:
+    """Select the documents with a tag or one below it, in any case."""
+    wanted = fold_tag(tag)
+    return (
+        "key = ? AND (folded = ? OR (folded > ? AND folded < ?))",
+        [TAGS_KEY, wanted, f"{wanted}/", f"{wanted}{_AFTER_SLASH}"],
+    )
+
+
+def _select_comparing(condition: Condition) -> list[_Part]:
+    """Select the documents whose property compares so, by the type of the property."""
+    key, operator = condition.key, condition.operator
+    parts: list[_Part] = []
+    if operator == "=":
+        parts.append(("key = ? AND folded = ?", [key, condition.text]))
+    elif "text" in condition.kinds:
+        parts.append(
+            (f"key = ? AND kind IN ('text', 'link') AND folded {operator} ?", [key, condition.text])
+        )
+    if condition.number is not None:
+        parts.append(
+            (f"key = ? AND kind = 'number' AND number {operator} ?", [key, condition.number])
+        )
+    if condition.start is not None and condition.end is not None:
+        start, end = condition.start, condition.end
+        # A day, week or month is a period: to be after it means at its end or later.
+        bounds: dict[str, tuple[str, list[float]]] = {
+            "=": ("number >= ? AND number < ?", [start, end]),
+            "<": ("number < ?", [start]),
+            "<=": ("number < ?", [end]),
+            ">": ("number >= ?", [end]),
+            ">=": ("number >= ?", [start]),
+        }
+        within, values = bounds[operator]
+        parts.append((f"key = ? AND kind IN ('date', 'datetime') AND {within}", [key, *values]))
+    return parts
 
 
 def read_days(

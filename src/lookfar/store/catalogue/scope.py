@@ -17,11 +17,8 @@ from lookfar.common.conditions import parse_conditions
 from lookfar.model import Filters
 from lookfar.ports import Place
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.property_rows import ALL_FOUND, NO_DAYS, Days, PropertyTable
+from lookfar.store.catalogue.property_rows import PropertyTable
 from lookfar.store.ground.sql import Connection
-
-_MOST_NAMED = 10_000
-"""Documents that are named in a statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,29 +121,16 @@ def _parse_code_blocks(
 
 
 def _find_documents(connection: Connection, generation: int, filters: Filters) -> frozenset[int]:
-    values: dict[str, Any] = {
-        "g": generation,
-        "prefix": filters.prefix,
-        "after": filters.after,
-        "before": filters.before,
-    }
+    values: dict[str, Any] = {"g": generation, "prefix": filters.prefix}
     where = [catalog.ALIVE]
     timed = filters.after is not None or filters.before is not None
-    table = (
-        PropertyTable(connection, generation) if timed or filters.tags or filters.where else None
-    )
-    days = table.days(filters.after, filters.before) if table and timed else NO_DAYS
-    only, refused = ALL_FOUND
-    if table is not None and (filters.tags or filters.where):
-        only, refused = table.find(filters.tags, parse_conditions(filters.where))
-    if only is not None and not only:
-        return frozenset()
-    if only is not None and len(only) <= _MOST_NAMED:
-        # Much faster than to read every row: a row has the whole front matter.
-        where.append(f"d.id IN ({','.join(map(str, only))})")  # Our own integers.
-    if not days.all:
-        where += ["d.mtime_ns >= :after"] * (filters.after is not None)
-        where += ["d.mtime_ns < :before"] * (filters.before is not None)
+    if timed or filters.tags or filters.where:
+        table = PropertyTable(connection, generation)
+        clauses = [table.match(filters.tags, parse_conditions(filters.where))]
+        clauses += [table.match_time(filters.after, filters.before)] * timed
+        for clause in clauses:
+            where += clause.sql
+            values |= clause.values
     if filters.prefix:
         where.append("substr(d.uri, 1, length(:prefix)) = :prefix")
     for column, wanted_values in (("lane", filters.lanes), ("language", filters.languages)):
@@ -154,31 +138,16 @@ def _find_documents(connection: Connection, generation: int, filters: Filters) -
             parameters = {f"{column}{number}": value for number, value in enumerate(wanted_values)}
             values.update(parameters)
             where.append(f"d.{column} IN ({','.join(f':{name}' for name in parameters)})")
+    # A row has the whole front matter; without the URI, an index has all that is needed.
+    columns = "d.id, d.uri" if filters.uris else "d.id, ''"
     rows = connection.execute(
-        f"SELECT d.id, d.uri, d.mtime_ns FROM documents d WHERE {' AND '.join(where)}", values
-    ).fetchall()
+        f"SELECT {columns} FROM documents d WHERE {' AND '.join(where)}", values
+    )
     wanted = frozenset(filters.uris)
-    admitted = {number: modified for number, uri, modified in rows if not wanted or uri in wanted}
-    documents = _filter_by_time(admitted, days, filters)
-    if only is not None:
-        documents &= only
-    documents -= refused
+    documents = frozenset(number for number, uri in rows if not wanted or uri in wanted)
     return (
         documents & _find_by_author(connection, filters.authors) if filters.authors else documents
     )
-
-
-def _filter_by_time(modified: Mapping[int, int], days: Days, filters: Filters) -> frozenset[int]:
-    """Return those of these documents whose day, or else whose modification, is in the window."""
-    documents = frozenset(modified)
-    if not days.all:
-        return documents
-    after = -(1 << 63) if filters.after is None else filters.after
-    before = 1 << 63 if filters.before is None else filters.before
-    changed = frozenset(
-        document for document in documents - days.all if after <= modified[document] < before
-    )
-    return changed | (documents & days.inside)
 
 
 def _find_by_author(connection: Connection, authors: Sequence[str]) -> frozenset[int]:

@@ -143,7 +143,7 @@ CREATE POLICY own_damage ON damage USING (tenant = current_user);
 
 _PROPERTY_INDEXES: Final = """
 CREATE INDEX ON properties (collection, key, folded);
-CREATE INDEX ON properties (collection, key, number) WHERE number IS NOT NULL;
+CREATE INDEX ON properties (collection, key, kind, number) WHERE number IS NOT NULL;
 """
 _STEPS: Final = (_FIRST, _table("calls"), _table("properties") + _PROPERTY_INDEXES)
 VERSION: Final = len(_STEPS)

@@ -23,12 +23,13 @@ from lookfar.ports import (
     MovedDocument,
     Need,
     Place,
-    PropertyRecord,
+    PropertyCount,
     Streams,
     SymbolRow,
+    TaggedDocuments,
     Version,
 )
-from lookfar.store.catalogue import call_rows, generations, graph, property_rows
+from lookfar.store.catalogue import call_rows, generations, graph, property_counts, property_rows
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.exports import read_version
 from lookfar.store.catalogue.graph import Graph
@@ -296,8 +297,17 @@ class StoredSnapshot(KeywordQueries, ABC):
         table = property_rows.PropertyTable(self._connection, self.generation)
         return self.cached("superseded", table.superseded)
 
-    def properties(self) -> list[PropertyRecord]:
-        return property_rows.PropertyTable(self._connection, self.generation).all()
+    def count_properties(self, most_values: int) -> list[PropertyCount]:
+        rows = property_rows.open_rows(self._connection, self.generation)
+        return property_counts.count_properties(rows, self.generation, most_values)
+
+    def property_kinds(self) -> dict[str, frozenset[str]]:
+        rows = property_rows.open_rows(self._connection, self.generation)
+        return property_counts.read_kinds(rows, self.generation)
+
+    def list_tagged(self) -> list[TaggedDocuments]:
+        rows = property_rows.open_rows(self._connection, self.generation)
+        return property_counts.list_tagged(rows, self.generation)
 
     def admitting(self, filters: Filters) -> list[Facts]:
         """Return the documents that filters admit, without those that contain an excluded word."""
