@@ -1,4 +1,4 @@
-"""A coarse pass over bits before the exact one: fast, and hardly ever a different result."""
+"""A coarse pass over codes before the exact one: fast, and hardly ever a different result."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from lookfar.store.shared import scopes
 from lookfar.store.sqlite.snapshot import EpochSnapshot, Owners
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.store.vectors import coarse, vector_file
+from lookfar.store.vectors import codes as codes_module
 from lookfar.store.vectors.coarse import CoarseFile
 from lookfar.store.vectors.vector_file import VectorFile
 from store.shelf import Shelf, epoch_folder
@@ -72,7 +73,7 @@ def test_proposing_every_row_is_exact(tmp_path: Path, monkeypatch: pytest.Monkey
     rows = leaning(3 * SEGMENT + 50)
     file = written(tmp_path, rows)
     plain = VectorFile(file.path, DIMENSIONS, 0)
-    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, len(rows) - 1),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", len(rows) - 1)
     for query in rows[::40].astype(np.float32):
         found, scores = file.nearest(query, file.rows(len(rows)), 30)
         expected, exactly = plain.nearest(query, plain.rows(len(rows)), 30)
@@ -83,8 +84,8 @@ def test_proposing_every_row_is_exact(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_coarse_pass_hardly_misses_the_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Protects against bits that say little, of numbers that are all on one side of zero."""
-    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 250),))
+    """Protects against codes that say little, of numbers that are all on one side of zero."""
+    monkeypatch.setattr(vector_file, "_PROPOSED", 250)
     rows = leaning(12 * SEGMENT, lean=4.0)
     file = written(tmp_path, rows)
     queries = leaning(12 * SEGMENT, lean=4.0)[::50].astype(np.float32)
@@ -95,8 +96,8 @@ def test_the_coarse_pass_hardly_misses_the_nearest(
 def test_segments_about_different_things_are_compared_fairly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Protects against comparing bit counts of segments with very different means."""
-    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 250),))
+    """Protects against comparing products of segments with very different means."""
+    monkeypatch.setattr(vector_file, "_PROPOSED", 250)
     chance = np.random.default_rng(8)
     parts = []
     for _ in range(10):
@@ -113,7 +114,7 @@ def test_vectors_of_the_bundled_model_are_found_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Protects against a pass that only suits vectors made up for a test."""
-    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 250),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", 250)
     embedder = open_embedder(Settings().embed)
     if embedder is None:
         pytest.skip("there is no bundled model")
@@ -146,7 +147,7 @@ def test_only_allowed_rows_are_found_and_enough_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
     """Protects against filtering after the choice, which leaves too few."""
-    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 150),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", 150)
     rows = leaning(6 * SEGMENT + 30)
     file = written(tmp_path, rows)
     allowed = np.random.default_rng(1).random(len(rows)) < share
@@ -170,8 +171,8 @@ def test_rows_beyond_the_last_whole_segment_are_scanned(tmp_path: Path) -> None:
     assert file.nearest(rows[last].astype(np.float32), rows, 1)[0].tolist() == [last]
 
 
-def test_appending_makes_bits_of_whole_segments_only(tmp_path: Path) -> None:
-    """Protects against an edit that pays for bits of everything before it."""
+def test_appending_makes_codes_of_whole_segments_only(tmp_path: Path) -> None:
+    """Protects against an edit that pays for codes of everything before it."""
     rows = leaning(4 * SEGMENT)
     file = written(tmp_path, rows[: SEGMENT + 10])
     before = file.coarse.path.read_bytes()
@@ -185,36 +186,36 @@ def test_appending_makes_bits_of_whole_segments_only(tmp_path: Path) -> None:
     assert file.coarse.path.read_bytes().startswith(before)
 
 
-def test_few_rows_have_no_bits(tmp_path: Path) -> None:
+def test_few_rows_have_no_codes(tmp_path: Path) -> None:
     """Protects against a file without use."""
     file = written(tmp_path, leaning(2 * SEGMENT), above=2 * SEGMENT)
     assert not file.coarse.path.exists()
 
 
-def test_blank_rows_have_blank_bits_and_are_out_of_the_mean(tmp_path: Path) -> None:
+def test_blank_rows_have_blank_codes_and_are_out_of_the_mean(tmp_path: Path) -> None:
     """Protects against traces of what was erased."""
     rows = leaning(2 * SEGMENT)
-    rows[:, ::2] *= -1  # Whose mean lies on both sides, so that zeros would have bits of it.
+    rows[:, ::2] *= -1  # Whose mean lies on both sides, so that zeros would have codes of it.
     file = written(tmp_path, rows)
     secret = SEGMENT + 3
     before = file.coarse.segments(len(rows))[1]
-    assert before.planes[:, 3].any()
-    old_mean = before.mean.copy()
+    assert before.codes[3].any()
+    old_mean = before.directions.mean.copy()
     file.blank([secret], len(rows))
     fresh = CoarseFile(file.coarse.path, DIMENSIONS).segments(len(rows))
-    assert not fresh[1].planes[:, 3].any()
+    assert not fresh[1].codes[3].any()
     others = np.delete(rows[SEGMENT:], 3, axis=0).astype(np.float32)
-    assert np.allclose(fresh[1].mean, others.mean(axis=0), atol=1e-5)
-    assert not np.array_equal(fresh[1].mean, old_mean)
+    assert np.allclose(fresh[1].directions.mean, others.mean(axis=0), atol=1e-5)
+    assert not np.array_equal(fresh[1].directions.mean, old_mean)
     assert file.coarse.damage(file.rows(len(rows))) == []
 
 
 @pytest.mark.parametrize("how", ["missing", "cut", "flipped", "another header", "empty"])
-def test_missing_or_damaged_bits_are_scanned_and_remade(
+def test_missing_or_damaged_codes_are_scanned_and_remade(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """Protects against wrong answers, and against a process that dies of a cut file."""
-    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 60),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", 60)
     rows = leaning(3 * SEGMENT)
     file = written(tmp_path, rows)
     path, sound = file.coarse.path, file.coarse.path.read_bytes()
@@ -226,7 +227,7 @@ def test_missing_or_damaged_bits_are_scanned_and_remade(
     elif how == "flipped":
         path.write_bytes(sound[:-9] + bytes([sound[-9] ^ 4]) + sound[-8:])
     elif how == "another header":
-        path.write_bytes(b"LOOKFARB1\n97 256".ljust(64, b"\0") + sound[64:])
+        path.write_bytes(b"LOOKFARC1\n97 256".ljust(64, b"\0") + sound[64:])
     else:
         path.write_bytes(b"")
     again = VectorFile(file.path, DIMENSIONS, 1)
@@ -242,29 +243,29 @@ def test_missing_or_damaged_bits_are_scanned_and_remade(
 
 
 def test_a_reader_follows_a_replaced_file(tmp_path: Path) -> None:
-    """Protects against the bits of a file that is gone, with what was erased still in them."""
+    """Protects against the codes of a file that is gone, with what was erased still in them."""
     rows = leaning(2 * SEGMENT)
     writer = written(tmp_path, rows)
     reader = VectorFile(writer.path, DIMENSIONS, 1)
-    assert reader.coarse.segments(len(rows))[0].planes[:, 5].any()
+    assert reader.coarse.segments(len(rows))[0].codes[5].any()
     writer.coarse.path.unlink()
     writer.blank([5], len(rows))
     assert writer.extend_coarse(len(rows))
-    assert not reader.coarse.segments(len(rows))[0].planes[:, 5].any()
+    assert not reader.coarse.segments(len(rows))[0].codes[5].any()
 
 
-def test_bits_of_other_rows_are_reported(tmp_path: Path) -> None:
-    """Protects against a sound checksum over bits that belong to nothing here."""
+def test_codes_of_other_rows_are_reported(tmp_path: Path) -> None:
+    """Protects against a sound checksum over codes that belong to nothing here."""
     rows = leaning(2 * SEGMENT)
     file = written(tmp_path, rows)
     file.append(SEGMENT, leaning(SEGMENT, seed=9).tobytes())
     assert file.coarse.damage(file.rows(len(rows))) == [
-        f"the bits from row {SEGMENT} on do not match the rows"
+        f"the codes from row {SEGMENT} on do not match the rows"
     ]
 
 
 def test_uncommitted_segments_are_dropped(tmp_path: Path) -> None:
-    """Protects against the bits of a writer that died, over rows that the next one wrote."""
+    """Protects against the codes of a writer that died, over rows that the next one wrote."""
     rows = leaning(3 * SEGMENT)
     file = written(tmp_path, rows)
     committed = 2 * SEGMENT + 7
@@ -315,13 +316,13 @@ def test_the_recall_of_stored_rows_is_measured(
     """Protects against a figure that is always perfect."""
     rows = leaning(8 * SEGMENT)
     file = written(tmp_path, rows)
-    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 200),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", 200)
     good = file.recall(len(rows))
     assert good is not None
     assert good.rows == len(rows)
     assert good.wanted == 320
     assert 0.95 * good.wanted < good.found <= good.wanted
-    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 1),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", 1)
     monkeypatch.setattr(vector_file, "_PROPOSED_PER_WANTED", 0)
     poor = file.recall(len(rows))
     assert poor is not None
@@ -348,15 +349,15 @@ def texts(first: int, last: int) -> dict[str, str | None]:
     }
 
 
-def test_a_collection_makes_and_keeps_bits(many: Shelf) -> None:
+def test_a_collection_makes_and_keeps_codes(many: Shelf) -> None:
     """Protects against a session that forgets them, or measures nothing."""
     many.write(texts(0, 600))
-    bits = epoch_folder(many) / "vectors.bits"
-    size = bits.stat().st_size
+    codes = epoch_folder(many) / "vectors.codes"
+    size = codes.stat().st_size
     many.write(texts(600, 620))
-    assert bits.stat().st_size == size
+    assert codes.stat().st_size == size
     many.write(texts(620, 800))
-    assert bits.stat().st_size > size
+    assert codes.stat().st_size > size
     with many.store.snapshot() as snapshot:
         told = snapshot.vector_pass()
     assert (told.method, told.rows) == ("coarse", 800)
@@ -365,27 +366,27 @@ def test_a_collection_makes_and_keeps_bits(many: Shelf) -> None:
     assert many.store.verify() == []
 
 
-def test_missing_bits_are_written_by_the_next_writer(many: Shelf) -> None:
+def test_missing_codes_are_written_by_the_next_writer(many: Shelf) -> None:
     """Protects against an index that stays slow for good."""
     many.write(texts(0, 600))
-    bits = epoch_folder(many) / "vectors.bits"
-    sound = bits.read_bytes()
-    bits.unlink()
+    codes = epoch_folder(many) / "vectors.codes"
+    sound = codes.read_bytes()
+    codes.unlink()
     with many.session() as session:
         session.commit_touches()
-    assert bits.read_bytes() == sound
+    assert codes.read_bytes() == sound
 
 
-def test_verify_reports_damaged_bits(many: Shelf) -> None:
+def test_verify_reports_damaged_codes(many: Shelf) -> None:
     """Protects against a damage that only costs time, and so is never seen."""
     many.write(texts(0, 600))
-    bits = epoch_folder(many) / "vectors.bits"
-    sound = bits.read_bytes()
-    bits.write_bytes(sound[:-3] + bytes([sound[-3] ^ 1]) + sound[-2:])
+    codes = epoch_folder(many) / "vectors.codes"
+    sound = codes.read_bytes()
+    codes.write_bytes(sound[:-3] + bytes([sound[-3] ^ 1]) + sound[-2:])
     assert [problem.artefact for problem in many.store.verify()] == ["vectors"]
 
 
-def test_dropped_bits_are_not_damage(tmp_path: Path) -> None:
+def test_dropped_codes_are_not_damage(tmp_path: Path) -> None:
     """Protects against an alarm until the next writing, after a repair that took them back."""
     rows = leaning(2 * SEGMENT)
     file = written(tmp_path, rows)
@@ -410,7 +411,7 @@ def test_a_segment_being_written_is_not_damage(
 
 def test_a_wide_filter_keeps_the_answer_full(many: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Protects against a filter that only sees what the coarse pass let through unfiltered."""
-    monkeypatch.setattr(vector_file, "_PROPOSED", ((0, 40),))
+    monkeypatch.setattr(vector_file, "_PROPOSED", 40)
     monkeypatch.setattr(vector_file, "_PROPOSED_PER_WANTED", 1)
     monkeypatch.setattr(scopes, "_ALWAYS_LISTED", 10)
     many.write(texts(0, 600))
@@ -424,17 +425,17 @@ def test_a_wide_filter_keeps_the_answer_full(many: Shelf, monkeypatch: pytest.Mo
         assert snapshot._epoch.owners._last > 0
 
 
-def test_erased_vectors_leave_no_bits(many: Shelf) -> None:
-    """Protects against a vector that can be told from the bits of it that stayed."""
+def test_erased_vectors_leave_no_codes(many: Shelf) -> None:
+    """Protects against a vector that can be told from the codes of it that stayed."""
     many.write(texts(0, 600))
     with many.store.snapshot() as snapshot:
         row = snapshot.chunks("a/1.md")[0].vector
     assert row is not None
-    bits = CoarseFile(epoch_folder(many) / "vectors.bits", many.embedder.dimensions)
-    assert bits.segments(600)[row // SEGMENT].planes[:, row % SEGMENT].any()
+    codes = CoarseFile(epoch_folder(many) / "vectors.codes", many.embedder.dimensions)
+    assert codes.segments(600)[row // SEGMENT].codes[row % SEGMENT].any()
     many.store.erase(["a/1.md"], lambda _: ([""] * len(NAMES), [[""] * len(FIELDS)]), {}, retain=1)
-    again = CoarseFile(bits.path, many.embedder.dimensions).segments(600)
-    assert not again[row // SEGMENT].planes[:, row % SEGMENT].any()
+    again = CoarseFile(codes.path, many.embedder.dimensions).segments(600)
+    assert not again[row // SEGMENT].codes[row % SEGMENT].any()
     assert [
         problem.detail for problem in many.store.verify() if problem.artefact == "vectors"
     ] == []
@@ -499,7 +500,9 @@ def test_a_segment_dropped_by_another_process_is_not_used(tmp_path: Path) -> Non
     assert [segment.first for segment in reader.segments(len(rows))] == [0]
     mender.forget(0)
     assert reader.segments(len(rows)) == []
-    assert all(each.spread and each.mean.any() for each in before), "what a question has begun with"
+    assert all(each.directions.scale and each.directions.mean.any() for each in before), (
+        "what a question has begun with"
+    )
     assert mender.extend(rows)
     assert [each.first for each in reader.segments(len(rows))] == [0, SEGMENT, 2 * SEGMENT]
     assert proposed(reader, rows) == right
@@ -516,6 +519,74 @@ def test_a_segment_rewritten_by_another_process_is_reread(tmp_path: Path) -> Non
     writer.blank([SEGMENT + 3], len(rows))
     new = reader.segments(len(rows))[1]
     fresh = CoarseFile(writer.coarse.path, DIMENSIONS).segments(len(rows))[1]
-    assert not np.array_equal(new.mean, old.mean)
-    assert np.array_equal(new.mean, fresh.mean)
-    assert new.spread == fresh.spread != old.spread
+    assert not np.array_equal(new.directions.mean, old.directions.mean)
+    assert np.array_equal(new.directions.mean, fresh.directions.mean)
+    assert new.directions.scale == fresh.directions.scale
+
+
+@pytest.mark.parametrize("erased", [False, True])
+def test_the_bits_of_an_earlier_version_are_replaced(many: Shelf, erased: bool) -> None:
+    """Protects against a file that nothing reads, and that still shows what is erased later."""
+    many.write(texts(0, 600))
+    codes = epoch_folder(many) / "vectors.codes"
+    sound = codes.read_bytes()
+    codes.unlink()
+    old = codes.with_suffix(".bits")
+    old.write_bytes(b"LOOKFARB1\n96 256".ljust(64, b"\0") + bytes(9_000))
+    with many.store.snapshot() as snapshot:
+        assert snapshot.vector_pass().method == "exact"
+    if erased:
+        VectorFile(codes.with_suffix(".f16"), many.embedder.dimensions).blank([3], 600)
+    else:
+        with many.session() as session:
+            session.commit_touches()
+        assert codes.read_bytes() == sound
+    assert not old.exists()
+
+
+def test_the_rows_chosen_are_those_with_the_best_estimates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Protects against a threshold guessed from a sample that leaves too few, or the wrong ones."""
+    chance = np.random.default_rng(4)
+    monkeypatch.setattr(codes_module, "_SAMPLED", 16)
+    for wanted in (1, 7, 90, 400, 2_000):
+        parts = [
+            codes_module.Scores(
+                first, chance.integers(-300, 300, 512).astype(np.int32), 0.5 + first / 1000, 9.0
+            )
+            for first in (0, 512, 2_048)
+        ]
+        # The best rows of one segment are where no sample looks.
+        parts[1].products[1::16] += 5_000
+        estimates = {
+            part.first + at: float(value)
+            for part in parts
+            for at, value in enumerate(part.estimate(part.products))
+        }
+        worst = sorted(estimates.values())[-min(wanted, len(estimates))]
+        expected = sorted(row for row, value in estimates.items() if value >= worst)
+        assert codes_module.choose_rows(parts, wanted).tolist() == expected
+
+
+def test_two_threads_return_what_one_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects against results in the order in which threads end, or lost with a failing one."""
+    rows = leaning(9 * SEGMENT)
+    file = written(tmp_path, rows).coarse
+    monkeypatch.setattr(codes_module.os, "cpu_count", lambda: 1)
+    alone = proposed(file, rows)
+    monkeypatch.setattr(codes_module.os, "cpu_count", lambda: 4)
+    assert proposed(file, rows) == alone
+    items = list(range(40))
+    assert codes_module._map_together(lambda item: item * item, items) == [n * n for n in items]
+    for bad in (0, 1, 39):
+
+        def fail(item: int, bad: int = bad) -> int:
+            if item == bad:
+                raise LookupError(f"item {item}")
+            return item
+
+        with pytest.raises(LookupError, match=f"item {bad}"):
+            codes_module._map_together(fail, items)

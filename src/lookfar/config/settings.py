@@ -448,7 +448,7 @@ class IndexSettings:
         low=0, high=100_000,
     )  # fmt: skip
     coarse_above: int = setting(
-        500_000, "Vectors above which a coarse pass precedes the exact one; 0 means never.",
+        150_000, "Vectors above which a coarse pass precedes the exact one; 0 means never.",
         low=0, high=1_000_000_000,
     )  # fmt: skip
     drop_after_days: int = setting(

@@ -129,7 +129,7 @@ class VectorPass:
 
     rows: int
     method: Literal["exact", "coarse"]
-    """``exact``: every vector is compared. ``coarse``: candidates are preselected by their bits."""
+    """``exact``: every vector is compared. ``coarse``: codes preselect candidates."""
     kept: int
     """Number of vectors compared with a query."""
     recall: float | None = None

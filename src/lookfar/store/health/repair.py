@@ -151,7 +151,7 @@ def _repair_vectors(connection: sqlite3.Connection, vectors: VectorFile, maker: 
     for row in unused:  # Kept in case their text comes back.
         _write_vector(connection, vectors, row, blank_name(row), bytes(vectors.dimensions * 2))
     vectors.sync()
-    # The bits of these rows may be wrong; until they are computed again, every row is scanned.
+    # The codes of these rows may be wrong; until they are computed again, every row is scanned.
     vectors.coarse.forget(0)
     commit(connection)
     return True

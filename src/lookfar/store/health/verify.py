@@ -267,7 +267,7 @@ def _check_vectors(vectors: VectorFile, connection: sqlite3.Connection) -> Itera
     ).fetchone()[0]
     if missing:
         yield Damage("vectors", f"{missing} chunks name a row that does not exist")
-    # Damaged bits only cost time; the next writer computes them again.
+    # Damaged codes only cost time; the next writer computes them again.
     for detail in vectors.coarse.damage(vectors.rows(rows.vector_rows(connection))):
         yield Damage("vectors", f"{vectors.coarse.path.name}: {detail}")
 

@@ -5,7 +5,7 @@
     <folder>/collection.json    what this is an index of
     <folder>/damage.json        the damage that was last found
     <folder>/damaged-epoch-N/   a damaged epoch, taken out of service
-    <folder>/epoch-N/           catalogue.db, keywords/, vectors.f16, vectors.bits if many, and
+    <folder>/epoch-N/           catalogue.db, keywords/, vectors.f16, vectors.codes if many, and
                                 documents.log where the documents have no other home
     <folder>/kept-MODEL/        vectors of an earlier model, in case it is used again
 

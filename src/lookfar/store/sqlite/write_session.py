@@ -81,7 +81,7 @@ class EpochWriter(WriteSession):
         # Rows appended behind a cut would make the file look whole again.
         self._epoch.vectors.rows(marks.row + 1)
         self._epoch.vectors.coarse.forget(marks.row + 1)
-        self._new_bits = False
+        self._new_codes = False
         self._epoch.keywords.open_writer(marks.document)
         # Only what an earlier commit of the catalogue has purged: until this session's own
         # commit, readers may still ask for what it drops.
@@ -178,13 +178,13 @@ class EpochWriter(WriteSession):
         return self._epoch.keywords.commit()
 
     def _extend_coarse(self) -> None:
-        """Add the missing bits of all rows, which takes a moment."""
-        self._new_bits |= self._epoch.vectors.extend_coarse(self._next_row)
+        """Add the missing codes of all rows, which takes a moment."""
+        self._new_codes |= self._epoch.vectors.extend_coarse(self._next_row)
 
     def _record_recall(self) -> None:
         """Measure how good the coarse pass is now, for the status."""
         before = rows.recall(self._connection)
-        if not self._new_bits or (before and self._next_row < before.rows * _GROWN):
+        if not self._new_codes or (before and self._next_row < before.rows * _GROWN):
             return  # It takes a second or two, and hardly changes.
         measured = self._epoch.vectors.recall(self._next_row)
         if measured is not None:

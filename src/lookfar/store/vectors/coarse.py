@@ -1,9 +1,8 @@
-"""A coarse first pass over very many vectors, with one bit per dimension.
+"""The file of vector codes, for a coarse first pass over very many vectors.
 
-The pass only proposes rows, which are then scored exactly; rows without valid bits are scanned.
-A bit says on which side of its segment's mean a number is, because vectors of one model lean to
-one side. The count of differing bits is converted to an estimate of the similarity, so that
-segments can be compared. Each segment has a checksum; the next writer makes invalid ones again.
+The pass only proposes rows, which are then scored exactly; rows without valid codes are scanned.
+Each segment has its own directions (:mod:`lookfar.store.vectors.codes`) and a checksum; the next
+writer makes invalid segments again.
 """
 
 from __future__ import annotations
@@ -12,43 +11,48 @@ import os
 import struct
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import numpy as np
 
+from lookfar.errors import IOFailed
 from lookfar.store.ground import files
+from lookfar.store.vectors.codes import (
+    Directions,
+    choose_rows,
+    count_kept,
+    encode,
+    fit_directions,
+    score_segments,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MAGIC = b"LOOKFARB1\n"
+_MAGIC = b"LOOKFARC1\n"
 _HEADER = 64
-_WORD = 64
+_ALIGNED = 64
 _NUMBERS = struct.Struct("<IIf")
-"""The header of a segment: checksum, number plus one, mean distance of its rows from the mean."""
+"""The header of a segment: checksum, number plus one, length of one step of a code."""
+_BITS = ".bits"
+"""The suffix of the file with sign bits that earlier versions wrote instead."""
 SEGMENT_ROWS = 65_536
 """An exact scan of this many rows takes one or two milliseconds."""
-_BLOCK = 16_384
 _PAUSE = 0.2
 
 
 class Segment(NamedTuple):
-    """The bits of consecutive rows, as mapped; everything else is a copy."""
+    """The codes of consecutive rows, as mapped; everything else is a copy."""
 
     first: int
     header: bytes
     """Its header in the file when its checksum was verified."""
-    mean: NDArray[np.float32]
-    spread: float
-    """The mean distance of a row from ``mean``."""
-    planes: NDArray[np.uint64]
-    """The first 64 bits of every row, then the next 64, and so on."""
-
-    @property
-    def rows(self) -> int:
-        return len(self.planes[0])
+    directions: Directions
+    codes: NDArray[np.int8]
+    """One row of bytes for each vector."""
 
 
 class CoarseFile:
@@ -58,10 +62,10 @@ class CoarseFile:
         self.path = path
         self._dimensions = dimensions
         self.segment_rows = segment_rows = SEGMENT_ROWS
-        self._words = -(-dimensions // _WORD)
-        head = _NUMBERS.size + 4 * dimensions
-        self._head = -(-head // _WORD) * _WORD
-        self._length = self._head + self._words * 8 * segment_rows
+        self._kept = count_kept(dimensions)
+        self._numbers_end = _NUMBERS.size + 4 * dimensions * (1 + self._kept)
+        self._head = -(-self._numbers_end // _ALIGNED) * _ALIGNED
+        self._length = self._head + self._kept * segment_rows
         self._header = (_MAGIC + f"{dimensions} {segment_rows}".encode()).ljust(_HEADER, b"\0")
         self._valid: dict[int, Segment] = {}
         self._mapped: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
@@ -100,17 +104,17 @@ class CoarseFile:
         if known is not None and known.header == header:
             return known
         self._valid.pop(number, None)
-        checksum, recorded, spread = _NUMBERS.unpack(header)
-        # Copy the mean before verifying the checksum, so that a later change cannot go unnoticed.
-        mean = data[_NUMBERS.size : _NUMBERS.size + 4 * self._dimensions].copy().view(np.float32)
+        checksum, recorded, scale = _NUMBERS.unpack(header)
+        # Copied before verifying the checksum, so that a later change cannot go unnoticed.
+        numbers = data[_NUMBERS.size : self._numbers_end].copy().view(np.float32)
         if recorded != number + 1 or checksum != self._checksum(data.data):
             return None
+        mean, basis = numbers[: self._dimensions], numbers[self._dimensions :]
         segment = Segment(
             first=number * self.segment_rows,
             header=header,
-            mean=mean,
-            spread=spread,
-            planes=data[self._head :].view(np.uint64).reshape(self._words, self.segment_rows),
+            directions=Directions(mean, basis.reshape(self._kept, self._dimensions), scale),
+            codes=data[self._head :].view(np.int8).reshape(self.segment_rows, self._kept),
         )
         self._valid[number] = segment
         return segment
@@ -145,53 +149,7 @@ class CoarseFile:
         """
         if not segments:
             return np.empty(0, dtype=np.intp)
-        differing = [self._count_differing(query, segment) for segment in segments]
-        counted = [
-            (differing[at] if allowed is None else differing[at][_part(allowed, segment)])
-            for at, segment in enumerate(segments)
-        ]
-        bits = self._words * _WORD
-        tallies = np.stack([np.bincount(counts, minlength=bits + 1) for counts in counted])
-        estimates = np.stack([self._estimate(query, segment, bits) for segment in segments])
-        best = np.argsort(-estimates, axis=None, kind="stable")
-        enough = np.searchsorted(np.cumsum(tallies.ravel()[best]), wanted)
-        edge = estimates.ravel()[best[min(int(enough), len(best) - 1)]]
-        proposed = []
-        for at, segment in enumerate(segments):
-            near = differing[at] < np.count_nonzero(estimates[at] >= edge)
-            if allowed is not None:
-                near &= _part(allowed, segment)
-            proposed.append(np.flatnonzero(near) + segment.first)
-        return np.concatenate(proposed)
-
-    def _count_differing(self, query: NDArray[np.float32], segment: Segment) -> NDArray[np.uint16]:
-        """Count for each row the significant bits that differ from the query."""
-        offset = (query - segment.mean).reshape(1, -1)
-        bits = _pack_bits(offset, self._words)[:, 0]
-        significant = _pack_bits(_find_significant(offset).astype(np.float32), self._words)[:, 0]
-        counts = np.zeros(segment.rows, dtype=np.uint16)
-        size = min(_BLOCK, segment.rows)
-        # Reuse the same small arrays, which stay in the processor's cache.
-        words, ones = np.empty(size, dtype=np.uint64), np.empty(size, dtype=np.uint8)
-        for first in range(0, segment.rows, size):
-            sums = counts[first : first + size]
-            for plane, word, mask in zip(segment.planes, bits, significant, strict=True):
-                part = plane[first : first + size]
-                np.bitwise_xor(part, word, out=words[: len(part)])
-                np.bitwise_and(words[: len(part)], mask, out=words[: len(part)])
-                np.bitwise_count(words[: len(part)], out=ones[: len(part)])
-                np.add(sums, ones[: len(part)], out=sums)
-        return counts
-
-    def _estimate(
-        self, query: NDArray[np.float32], segment: Segment, bits: int
-    ) -> NDArray[np.float64]:
-        """Estimate the similarity for each count of differing bits."""
-        offset = query - segment.mean
-        lengths = float(np.linalg.norm(offset)) * segment.spread
-        significant = np.count_nonzero(_find_significant(offset))
-        angles = np.minimum(np.arange(bits + 1) / significant, 1.0) * np.pi
-        return float(query @ segment.mean) + lengths * np.cos(angles)
+        return choose_rows(score_segments(query, segments), wanted, allowed)
 
     def gaps(self, segments: Sequence[Segment], count: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges below ``count`` that ``segments`` do not cover."""
@@ -199,7 +157,7 @@ class CoarseFile:
         for segment in segments:
             if segment.first > position:
                 yield position, segment.first
-            position = segment.first + segment.rows
+            position = segment.first + len(segment.codes)
         if position < count:
             yield position, count
 
@@ -214,7 +172,8 @@ class CoarseFile:
         return bool(lacking)
 
     def renew(self, changed: Sequence[int], rows: NDArray[np.float16]) -> None:
-        """Rewrite the segments of ``changed`` rows, so that neither bits nor mean show old rows."""
+        """Rewrite the segments of ``changed`` rows, so that nothing in them shows the old rows."""
+        files.remove(self.path.with_suffix(_BITS))
         if not self.path.exists():
             return
         numbers = {row // self.segment_rows for row in changed}
@@ -224,6 +183,8 @@ class CoarseFile:
 
     def forget(self, count: int) -> None:
         """Drop the segments that extend beyond row ``count``, whose rows will be replaced."""
+        with suppress(IOFailed):  # Another process may use them on Windows: the next writer tries.
+            files.remove(self.path.with_suffix(_BITS))
         try:
             size = os.stat(self.path).st_size
         except FileNotFoundError:
@@ -247,20 +208,13 @@ class CoarseFile:
             return file.read(_HEADER)
 
     def _pack_segment(self, number: int, rows: NDArray[np.float16]) -> bytes:
-        mean, spread = _measure(rows)
-        head = _NUMBERS.pack(0, number + 1, spread) + mean.tobytes()
-        data = head.ljust(self._head, b"\0") + self._bits(rows, mean).tobytes()
+        directions = fit_directions(rows, self._kept)
+        head = _NUMBERS.pack(0, number + 1, directions.scale)
+        head += directions.mean.tobytes() + directions.basis.tobytes()
+        # The scale as it is stored and read again.
+        directions = directions._replace(scale=_NUMBERS.unpack_from(head)[2])
+        data = head.ljust(self._head, b"\0") + encode(rows, directions).tobytes()
         return self._checksum(memoryview(data)).to_bytes(4, "little") + data[4:]
-
-    def _bits(self, rows: NDArray[np.float16], mean: NDArray[np.float32]) -> NDArray[np.uint64]:
-        planes = np.empty((self._words, len(rows)), dtype=np.uint64)
-        for first in range(0, len(rows), _BLOCK):
-            part = rows[first : first + _BLOCK].astype(np.float32)
-            bits = _pack_bits(part - mean, self._words)
-            # Erased rows are zeros here as well.
-            bits[:, ~part.any(axis=1)] = 0
-            planes[:, first : first + _BLOCK] = bits
-        return planes
 
     # --- checking ---
 
@@ -282,44 +236,14 @@ class CoarseFile:
             segment, data = valid.get(first), self._read_bytes(number)
             if segment is not None:
                 part = rows[first : first + self.segment_rows]
-                if not np.array_equal(segment.planes, self._bits(part, segment.mean)):
-                    problems.append(f"the bits from row {first:,} on do not match the rows")
+                if not _match(segment.codes, encode(part, segment.directions)):
+                    problems.append(f"the codes from row {first:,} on do not match the rows")
             elif data is not None and data[: _NUMBERS.size].any():  # Zeros: it was dropped.
-                problems.append(f"the bits from row {first:,} on do not match their checksum")
+                problems.append(f"the codes from row {first:,} on do not match their checksum")
         return problems
 
 
-def _part(allowed: NDArray[np.bool_], segment: Segment) -> NDArray[np.bool_]:
-    return allowed[segment.first : segment.first + segment.rows]
-
-
-def _find_significant(offset: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Mark the half of the numbers that are farthest from the mean.
-
-    The side of the others says next to nothing: ignoring them improves the recall.
-    """
-    lengths = np.abs(offset)
-    significant: NDArray[np.bool_] = lengths >= np.median(lengths)
-    return significant
-
-
-def _pack_bits(centred: NDArray[np.float32], words: int) -> NDArray[np.uint64]:
-    """Pack the signs of each row into words of 64 bits; the first words of all rows come first."""
-    packed = np.zeros((len(centred), words * 8), dtype=np.uint8)
-    bits = np.packbits(centred > 0, axis=1)
-    packed[:, : bits.shape[1]] = bits
-    return np.ascontiguousarray(packed.view(np.uint64).T)
-
-
-def _measure(rows: NDArray[np.float16]) -> tuple[NDArray[np.float32], float]:
-    """Return the mean of the rows that are not blank, and their mean distance from it."""
-    total = np.zeros(rows.shape[1], dtype=np.float64)
-    squares, number = 0.0, 0
-    for first in range(0, len(rows), _BLOCK):
-        part = rows[first : first + _BLOCK].astype(np.float32)
-        total += part.sum(axis=0, dtype=np.float64)
-        squares += float(np.square(part).sum(dtype=np.float64))
-        number += int(np.count_nonzero(part.any(axis=1)))
-    mean = (total / max(number, 1)).astype(np.float32)
-    spread = squares / max(number, 1) - float(mean.astype(np.float64) @ mean)
-    return mean, float(np.sqrt(max(spread, 0.0)))
+def _match(stored: NDArray[np.int8], computed: NDArray[np.int8]) -> bool:
+    """Compare codes; another processor may round a product to the next step."""
+    difference = np.subtract(stored, computed, dtype=np.int16)
+    return bool(np.abs(difference, out=difference).max(initial=0) <= 1)

@@ -28,10 +28,12 @@ VECTORS = "vectors.f16"
 """The file in the folder of an epoch."""
 _MAGIC = b"LOOKFARV1\n"
 _HEADER = 64
-COARSE_ABOVE = 500_000
-"""Rows from which a coarse pass is quicker than a scan: measured with bench/scale.py."""
-_PROPOSED = ((0, 8_000), (100_000, 32_000), (500_000, 48_000), (1_000_000, 64_000))
-"""From this many rows on, how many the coarse pass proposes, to miss hardly any of the nearest."""
+COARSE_ABOVE = 150_000
+"""Rows from which a coarse pass saves milliseconds: measured with bench/scale.py."""
+_PROPOSED = 2_000
+"""How many rows the coarse pass proposes at least, to miss hardly any of the nearest."""
+_PROPOSED_SHARE = 1 / 400
+"""The same as a share of all rows: the more there are, the closer are the nearest ones."""
 _PROPOSED_PER_WANTED = 8
 _FEW = 0.05
 """Up to this share of allowed rows, only these are scanned."""
@@ -40,13 +42,13 @@ _ROUNDING = 1e-6
 
 
 class VectorFile:
-    """The float16 rows of one epoch, and the file with their bits."""
+    """The float16 rows of one epoch, and the file with their codes."""
 
     def __init__(self, path: Path, dimensions: int, coarse_above: int = COARSE_ABOVE) -> None:
         """With ``coarse_above`` 0, every scan is exact."""
         self.path = path
         self.dimensions = dimensions
-        self.coarse = CoarseFile(path.with_suffix(".bits"), dimensions)
+        self.coarse = CoarseFile(path.with_suffix(".codes"), dimensions)
         self.coarse_above = coarse_above
         self._mapped: NDArray[np.float16] = np.empty((0, dimensions), dtype=np.float16)
 
@@ -63,7 +65,7 @@ class VectorFile:
         files.append(self.path, _HEADER + row * self._row_bytes, vectors)
 
     def blank(self, rows: Sequence[int], count: int) -> None:
-        """Overwrite some of the ``count`` rows with zeros permanently, and their bits too."""
+        """Overwrite some of the ``count`` rows with zeros permanently, and their codes too."""
         for row in rows:
             self.append(row, bytes(self._row_bytes))
         if rows:
@@ -110,7 +112,7 @@ class VectorFile:
         return mapped.view(np.ndarray)
 
     def extend_coarse(self, count: int) -> bool:
-        """Write missing bits of the first ``count`` rows durably; return whether any were."""
+        """Write missing codes of the first ``count`` rows durably; return whether any were."""
         return self.is_many(count) and self.coarse.extend(self.rows(count))
 
     def is_many(self, count: int) -> bool:
@@ -242,7 +244,7 @@ def dimensions_in(file: BinaryIO) -> int:
 
 def _count_proposed(count: int) -> int:
     """Return how many of ``count`` rows the coarse pass proposes."""
-    return next(proposed for above, proposed in reversed(_PROPOSED) if count >= above)
+    return max(_PROPOSED, int(count * _PROPOSED_SHARE))
 
 
 def checksum(content: bytes, vector: bytes) -> int:
