@@ -129,6 +129,15 @@ class IndexHeld(IndexBusy):
     code = "INDEX_HELD"
 
 
+def being_rebuilt(progress: str = "", since: str = "") -> IndexBusy:
+    """Make the error for an index that was set aside as damaged and has no replacement yet."""
+    return IndexBusy(
+        f"The index was damaged and is being rebuilt{progress}.",
+        hint="Ask again in a while; the files themselves can be read meanwhile.",
+        details={"rebuilding": True, "since": since},
+    )
+
+
 class Conflict(LookfarError):
     code = "CONFLICT"
     exit_code = 5

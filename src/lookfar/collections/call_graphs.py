@@ -25,7 +25,7 @@ def find_calls(
     check_bounds(depth, limit)
 
     def look() -> CallGraph:
-        notes = collection.freshen(None) if collection.indexed else []
+        notes = collection.freshen(None) if collection.was_indexed else []
         with collection.store.snapshot() as snapshot:
             part = locate_part(snapshot, target)
             place = find_place(snapshot, part.uri, part.start, part.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from collections.abc import Collection as Several
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from lookfar.collections.generations import Generations
 from lookfar.collections.passes import Passes
 from lookfar.errors import (
+    IndexBusy,
     InvalidArgument,
     IOFailed,
     LookfarError,
@@ -119,6 +120,12 @@ class Collection(ABC):
         return self.store.exists
 
     @property
+    def was_indexed(self) -> bool:
+        """Whether there is an index, or one was set aside as damaged: then a query waits for the
+        new one."""
+        return self.store.exists or bool(self.store.damage())
+
+    @property
     def begun(self) -> bool:
         """Whether there is any part of an index, finished or not."""
         return self.store.present
@@ -191,10 +198,15 @@ class Collection(ABC):
         on what may be missing.
         """
         plan = replace(plan, filters=self.narrow(plan.filters))
-        notes = self.freshen(on_progress) if as_of is None else []
-        if self.variants is not None:
-            self.variants.note_asked()
-        with self.store.snapshot(as_of) as snapshot:
+        with ExitStack() as stack:
+
+            def open_now() -> tuple[list[Incomplete], CollectionSnapshot]:
+                notes = self.freshen(on_progress) if as_of is None else []
+                return notes, stack.enter_context(self.store.snapshot(as_of))
+
+            notes, snapshot = self.healing.run_when_ready(open_now, on_progress)
+            if self.variants is not None:
+                self.variants.note_asked()
             if plan.vector is not None and not self._has_our_vectors(snapshot):
                 if as_of is not None or plan.mode == "vector":
                     raise _other_model(snapshot)
@@ -272,20 +284,36 @@ def describe_status(
         "dimensions": _dimensions(embedder),
         "watcher": collection.watching(),
     }
+    missing = Status(
+        **common, indexed=False, generation=0, generations=(), created_at="",
+        held=None, counts=Counts(), current=False, disk_bytes=0,
+        damage=store.damage(), failures=(), stale=(), stale_count=0,
+    )  # fmt: skip
     if not store.exists:
-        return Status(
-            **common, indexed=False, generation=0, generations=(), created_at="",
-            held=None, counts=Counts(), current=False, disk_bytes=0,
-            damage=store.damage(), failures=(), stale=(), stale_count=0,
-        )  # fmt: skip
+        return missing
+    try:
+        return _describe_stored(store, missing, fingerprint, find_stale)
+    except IndexBusy as busy:
+        if not busy.details.get("rebuilding"):
+            raise
+        return replace(missing, damage=store.damage())  # It was set aside just now.
+
+
+def _describe_stored(
+    store: Store,
+    missing: Status,
+    fingerprint: str,
+    find_stale: Callable[[CollectionSnapshot], tuple[str, ...]] | None,
+) -> Status:
+    """Return the status with what the index contains; ``missing`` is the one without an index."""
     generations = store.generations()
     with store.snapshot() as snapshot:
         counts, failures = snapshot.counts(), tuple(snapshot.failures())
         held, number = snapshot.held(), snapshot.generation
-        vectors = snapshot.vector_pass() if common["dimensions"] else None
+        vectors = snapshot.vector_pass() if missing.dimensions else None
         stale = find_stale(snapshot) if find_stale is not None else ()
-    return Status(
-        **common,
+    return replace(
+        missing,
         indexed=True,
         generation=number,
         generations=tuple(generation.number for generation in generations),

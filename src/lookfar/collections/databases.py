@@ -104,6 +104,10 @@ class Documents(Collection):
     def source_path(self) -> str:
         return str(self.index_dir)
 
+    @property
+    def was_indexed(self) -> bool:
+        return self.indexed
+
     # -- writing -----------------------------------------------------------------
 
     @property
@@ -372,6 +376,11 @@ class DatabaseHealing(Healing):
     def __init__(self, database: Documents) -> None:
         super().__init__(database)
         self._database = database
+
+    @property
+    def rebuilding(self) -> bool:
+        """False: a database is never set aside to be rebuilt."""
+        return False
 
     def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
         """Rebuild keywords and vectors from the texts.

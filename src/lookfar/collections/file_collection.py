@@ -253,7 +253,7 @@ class Files(Collection):
                     wait_seconds=KEEPER_PATIENCE,
                 )
 
-        report = self.healing.run(run)
+        report = self.healing.run(run, self.passes.stop_if_closing)
         self.scrubber.start_if_due()
         return report
 
@@ -277,7 +277,7 @@ class Files(Collection):
     def first_index(self, on_progress: OnProgress | None = None) -> None:
         """Index a folder that was never indexed, or wait for the pass that does."""
         if not self.store.exists:
-            self.freshen(on_progress)
+            self.healing.run_when_ready(partial(self.freshen, on_progress), on_progress)
 
     def freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
         """Build a missing index, bring a few changed files up to date, and note the rest."""
@@ -286,11 +286,11 @@ class Files(Collection):
             return []
         self.recover_edits()
         self.following.restart_if_requested()
-        if self.healing.rebuilding:
+        if not self.store.exists:
+            if not self.healing.rebuilding:
+                self.index(on_progress=on_progress, wait_seconds=PATIENCE)
+                return []
             self.healing.wait_until_ready(REBUILD_PATIENCE, on_progress)
-        elif not self.store.exists:
-            self.index(on_progress=on_progress, wait_seconds=PATIENCE)
-            return []
         if self.store.held() is not None:
             return []
         if self.store.fingerprint() != epoch_fingerprint(self.settings, self.embedder):

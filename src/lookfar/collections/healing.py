@@ -2,7 +2,8 @@
 
 A query that finds the index damaged repairs it and asks again, once. Where only part of an index
 is damaged, that part is rebuilt in place; otherwise the index is set aside and built from the
-source. The exact damage is in the error's developer message.
+source. A query that comes in between waits for the new index. The exact damage is in the error's
+developer message.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from lookfar.collections.passes import PATIENCE, Closing, Passes
 from lookfar.common.turns import TURNS
-from lookfar.errors import IndexBusy, IndexCorrupt, IOFailed, LookfarError
+from lookfar.errors import IndexBusy, IndexCorrupt, IOFailed, LookfarError, being_rebuilt
 from lookfar.model import Damage, Incomplete, IndexReport, Salvaged, Verified
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ FIRST_SECONDS: Final = 900.0
 _PAUSE_SECONDS: Final = 86_400.0
 _STOP_SECONDS: Final = 2.0
 REBUILD_PATIENCE: Final = 10.0
-"""Seconds that a query waits for a background rebuild before it raises ``IndexBusy``."""
-_POLL_SECONDS: Final = 0.5
-"""How often a waiting query checks the progress of a background rebuild."""
+"""Seconds that a query waits for a rebuild in another thread before it raises ``IndexBusy``."""
 _MAX_REPORT: Final = 2_000
 """Characters of a damage report that are kept."""
 
@@ -76,22 +75,41 @@ class Healing:
     def __init__(self, collection: Healable) -> None:
         self._collection = collection
 
-    def run(self, ask: Callable[[], T]) -> T:
+    def run(self, ask: Callable[[], T], on_progress: OnProgress | None = None) -> T:
         """Call ``ask``; if the index turns out to be damaged, heal it and ask once more."""
-        self.wait_until_ready(REBUILD_PATIENCE)
         try:
-            return ask()
+            return self.run_when_ready(ask, on_progress)
         except IndexCorrupt as damage:
-            self.heal(damage)
+            self.heal(damage, on_progress)
         except (LookfarError, Closing, MemoryError):
             raise
         except Exception as error:
             cause = self.find_damage(error)
             if cause is None:
                 raise
-            self.heal(cause)
-        self.wait_until_ready(REBUILD_PATIENCE)
+            self.heal(cause, on_progress)
+        return self.run_when_ready(ask, on_progress)
+
+    def run_when_ready(self, ask: Callable[[], T], on_progress: OnProgress | None = None) -> T:
+        """Call ``ask``; if the index was set aside as damaged, wait for the new one and ask again.
+
+        Another thread or process may set it aside at any moment, also while ``ask`` runs.
+        """
+        deadline = time.monotonic() + REBUILD_PATIENCE
+        try:
+            return ask()
+        except IndexBusy as busy:
+            remaining = deadline - time.monotonic()
+            if not busy.details.get("rebuilding") or remaining <= 0:
+                raise
+        self.wait_until_ready(remaining, on_progress)
         return ask()
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether a damaged index was set aside and its replacement is not finished."""
+        store = self._collection.store
+        return not store.exists and bool(store.damage())
 
     def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
         """Repair or rebuild a damaged index, and return the note for the answer."""
@@ -137,7 +155,29 @@ class Healing:
         return f", and {len(dropped):,} documents were read again"
 
     def wait_until_ready(self, patience: float, on_progress: OnProgress | None = None) -> None:
-        """Wait for a background rebuild, for collections that have one."""
+        """Wait until an index that was set aside is rebuilt, or rebuild it if no thread does.
+
+        After ``patience`` seconds of waiting for another thread, raise ``IndexBusy``.
+        """
+        if self._collection.settings.store.read_only:
+            return  # Another process rebuilds it, and the query says so.
+        passes = self._collection.passes
+        deadline = time.monotonic() + patience
+        while self.rebuilding:
+            self._wait_for_start(on_progress)
+            if not passes.lock.locked():
+                # Another process builds it, or it failed: then the error is raised here.
+                self._collection.index(on_progress=on_progress, wait_seconds=PATIENCE)
+                return
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise being_rebuilt(passes.describe_progress(), passes.began)
+            if passes.wait_for(passes.lock, on_progress, remaining):
+                passes.lock.release()
+                TURNS.settle()
+
+    def _wait_for_start(self, on_progress: OnProgress | None) -> None:
+        """Wait for a thread that set the index aside and is about to start the rebuild."""
 
     def contains(self, damage: IndexCorrupt) -> bool:
         """Return whether the damaged file belongs to this collection."""
@@ -212,9 +252,6 @@ class Rebuildable(Healable, Protocol):
     @property
     def following(self) -> Following: ...
 
-    @property
-    def background(self) -> Thread | None: ...
-
     def start_index(self, *, only: Several[str] | None = None) -> None: ...
 
 
@@ -228,8 +265,6 @@ class BackgroundHealing(Healing):
         super().__init__(collection)
         self._folder = collection
         self._lock = Lock()
-        self._set_aside = False
-        """Whether a damaged index was set aside here, to be rebuilt in the background."""
 
     def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
         """Heal one damage at a time: a second call finds it repaired, or being repaired."""
@@ -238,15 +273,9 @@ class BackgroundHealing(Healing):
                 return Incomplete("healed", f"the index was damaged: {damage.developer}")
             return super().heal(damage, on_progress)
 
-    @property
-    def rebuilding(self) -> bool:
-        """Whether a damaged index was set aside and its replacement is not finished."""
-        return self._set_aside and not self._folder.store.exists
-
     def _rebuild(self, on_progress: OnProgress | None) -> str:
         if self._folder.following.keeper is None:
             return super()._rebuild(on_progress)
-        self._set_aside = True
         with suppress(IndexBusy):  # It is being built already.
             self._folder.start_index()
         return "is being rebuilt"
@@ -258,29 +287,9 @@ class BackgroundHealing(Healing):
             self._folder.start_index(only=dropped)
         return f"; {len(dropped):,} damaged documents are missing while they are being read again"
 
-    def wait_until_ready(self, patience: float, on_progress: OnProgress | None = None) -> None:
-        """Wait for a background rebuild; after ``patience`` seconds, raise ``IndexBusy``."""
-        passes = self._folder.passes
-        deadline = time.monotonic() + patience
-        while self.rebuilding:
-            # The thread that found the damage may be about to start the rebuild.
-            with passes.hold(on_progress, self._lock):
-                background = self._folder.background
-            if background is None or not background.is_alive():
-                # Another process builds it, or it failed: then the error is raised here.
-                self._folder.index(on_progress=on_progress, wait_seconds=PATIENCE)
-                return
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                raise IndexBusy(
-                    f"The index was damaged and is being rebuilt{passes.describe_progress()}.",
-                    hint="Ask again in a while; the files themselves can be read meanwhile.",
-                    details={"rebuilding": True, "since": passes.began},
-                )
-            if on_progress is not None and passes.progress is not None:
-                on_progress(passes.progress)
-            with TURNS.wait():
-                background.join(min(remaining, _POLL_SECONDS))
+    def _wait_for_start(self, on_progress: OnProgress | None) -> None:
+        with self._folder.passes.hold(on_progress, self._lock):
+            pass
 
 
 class Scrubber:

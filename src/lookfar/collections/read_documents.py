@@ -107,7 +107,7 @@ def titles(collection: Collection, prefix: str = "") -> list[tuple[str, str]]:
         with collection.store.snapshot() as snapshot:
             return snapshot.titles(prefix)
 
-    return collection.healing.run(look) if collection.indexed else []
+    return collection.healing.run(look) if collection.was_indexed else []
 
 
 def contains(collection: Collection, target: str) -> bool:
@@ -118,7 +118,7 @@ def contains(collection: Collection, target: str) -> bool:
         with collection.store.snapshot() as snapshot:
             return is_path(snapshot, target)
 
-    return collection.indexed and collection.healing.run(look)
+    return collection.was_indexed and collection.healing.run(look)
 
 
 def find_meaning(collection: Collection, target: str) -> Meaning | None:
@@ -129,7 +129,7 @@ def find_meaning(collection: Collection, target: str) -> Meaning | None:
         with collection.store.snapshot() as snapshot:
             return find_meaning_in(snapshot, target)
 
-    return collection.healing.run(look) if collection.indexed else None
+    return collection.healing.run(look) if collection.was_indexed else None
 
 
 def find_uri(collection: Collection, target: str | Target) -> str:
@@ -230,7 +230,7 @@ def find_related(
         raise InvalidArgument(f"limit is {limit}.", hint="Ask for 1 or more.")
 
     def look() -> Related:
-        notes = collection.freshen(None) if as_of is None and collection.indexed else []
+        notes = collection.freshen(None) if as_of is None and collection.was_indexed else []
         with collection.store.snapshot(as_of) as snapshot:
             try:
                 wanted = resolve_target(snapshot, target)
@@ -268,7 +268,7 @@ def link_targets(collection: Collection, uri: str) -> dict[str, str]:
             edges = snapshot.links_from(uri)
             return {edge.written: edge.target for edge in edges if edge.target}
 
-    return collection.healing.run(look) if collection.indexed else {}
+    return collection.healing.run(look) if collection.was_indexed else {}
 
 
 def _list_candidates(snapshot: Snapshot, target: str, limit: int, collection: str) -> Related:
@@ -323,7 +323,7 @@ def list_indexed(collection: Collection, *, name: str = "") -> list[Listed]:
             )  # fmt: skip
             return sorted(documents, key=lambda document: document.uri)
 
-    return collection.healing.run(look) if collection.indexed else []
+    return collection.healing.run(look) if collection.was_indexed else []
 
 
 def draw_graph(

@@ -96,7 +96,7 @@ def _select_folders_and_commits(members: Members, scope: Scope) -> Mapping[str, 
         return members.folders
     if scope.history:
         return {**members.folders, **members.histories()}
-    indexed = {n: c for n, c in members.histories(look=False).items() if c.indexed}
+    indexed = {n: c for n, c in members.histories(look=False).items() if c.was_indexed}
     return {**members.folders, **indexed}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from lookfar.library.members import Members
 from lookfar.library.reading import require_histories
-from lookfar.model import Drift, DriftReport
+from lookfar.model import Drift, DriftReport, Incomplete
 from lookfar.retrieve.drift.find_drifts import Checked, find_drifts
 
 if TYPE_CHECKING:
@@ -25,18 +25,18 @@ def check_drift(members: Members, collection: str, on_progress: OnProgress | Non
         for history in require_histories(members).values()
         if history.repository.refused is None
     ]
-    notes = folder.freshen(on_progress)
 
-    def look() -> tuple[int, list[Checked]]:
+    def look() -> tuple[int, list[Checked], list[Incomplete]]:
+        notes = folder.freshen(on_progress)
         with folder.store.snapshot() as snapshot:
             checked = [
                 find_drifts(snapshot, history.repository, *places)
                 for history in histories
                 if (places := _place_in(folder, history)) is not None
             ]
-            return snapshot.generation, checked
+            return snapshot.generation, checked, notes
 
-    generation, checked = folder.healing.run(look)
+    generation, checked, notes = folder.healing.run(look, on_progress)
     drifts: list[Drift] = [drift for part in checked for drift in part.drifts]
     drifts.sort(key=lambda drift: (drift.uri, drift.line, drift.name))
     folder.drift_marks.save(drifts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -67,8 +68,9 @@ def edit(
     unsure = ""
     if any(change.op in _CHANGES_LINKS for change in changes):
         unsure = "this folder was never indexed"
-        if folder.indexed:  # Backlinks come from the index.
-            unsure = "; ".join(note.detail for note in folder.freshen(None))
+        if folder.was_indexed:  # Backlinks come from the index.
+            notes = folder.healing.run_when_ready(partial(folder.freshen, None))
+            unsure = "; ".join(note.detail for note in notes)
     editor = folder.editor(name, unsure)
     try:
         result = editor.edit(changes, dry_run=dry_run, rewrite_links=rewrite_links)

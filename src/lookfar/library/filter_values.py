@@ -72,7 +72,7 @@ def _read_all(members: Members) -> Iterable[_Vocabulary]:
     collections: Mapping[str, Collection] = {
         **members.folders, **members.memories(), **members.databases()
     }  # fmt: skip
-    return [_read(collection) for collection in collections.values() if collection.indexed]
+    return [_read(collection) for collection in collections.values() if collection.was_indexed]
 
 
 def _read(collection: Collection) -> _Vocabulary:

@@ -795,10 +795,15 @@ def test_an_index_is_rebuilt_after_deleting_or_setting_aside(filled: Shelf) -> N
     filled.store.set_aside("a test said so")
     assert not filled.store.exists
     assert "a test said so" in filled.store.damage()
+    with pytest.raises(IndexBusy, match="is being rebuilt") as busy, filled.store.snapshot():
+        pass
+    assert busy.value.details["rebuilding"] is True
     filled.write(TEXTS)
     assert filled.everything() == TEXTS
     filled.store.delete()
     assert not filled.store.exists
+    with pytest.raises(NotIndexed), filled.store.snapshot():
+        pass
     filled.store.delete()
     filled.write({"a.md": "# A\n"})
     assert filled.found("crimson") == []

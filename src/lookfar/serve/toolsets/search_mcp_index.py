@@ -51,7 +51,7 @@ def get_folder(session: Session) -> Folder:
 
 def get_indexed_folder(session: Session) -> Folder:
     folder = get_folder(session)
-    if not folder.indexed:
+    if not folder.was_indexed:
         raise NotIndexed(
             "This project has not been indexed yet.",
             hint="Call create_index.",

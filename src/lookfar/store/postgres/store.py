@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 
-from lookfar.errors import IndexBusy, IndexCorrupt
+from lookfar.errors import IndexBusy, IndexCorrupt, LookfarError, being_rebuilt
 from lookfar.model import Damage
 from lookfar.ports import Digest, Maker, MakeTerms, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
@@ -81,9 +81,12 @@ class PostgresStore(StoredGenerations):
     def _reading(self) -> Iterator[tuple[Reading, Serving]]:
         with self._server.reading(self.name, str(self.folder)) as (connection, serving):
             if serving is None:
-                raise not_indexed(self.name)
+                raise self._explain_missing(registry.last_damage(connection, self.name))
             self._seen = serving.collection
             yield connection, serving
+
+    def _explain_missing(self, damage: str) -> LookfarError:
+        return being_rebuilt() if damage and not self._only_copy else not_indexed(self.name)
 
     def _read(self, ask: Callable[[Reading], T]) -> T:
         with self._reading() as (connection, _):
@@ -169,12 +172,12 @@ class PostgresStore(StoredGenerations):
 
     @contextmanager
     def _serving_locked(self, wait_seconds: float) -> Iterator[tuple[ServerConnection, Serving]]:
-        if not self.exists:
-            raise not_indexed(self.name)
+        with self._reading():
+            pass  # Creates nothing: what was never indexed has no lock either.
         with self._locked(wait_seconds) as connection:
             serving = self._find_serving(connection)
             if serving is None:
-                raise not_indexed(self.name)
+                raise self._explain_missing(self.damage())
             yield connection, serving
 
     @contextmanager

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from lookfar.common.folders import folder_bytes
-from lookfar.errors import IndexCorrupt, LookfarError, NotIndexed
+from lookfar.errors import IndexCorrupt, LookfarError, NotIndexed, being_rebuilt
 from lookfar.model import Damage
 from lookfar.ports import Digest, Maker, MakeTerms, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
@@ -134,6 +134,8 @@ class CollectionStore(StoredGenerations):
     def _serving(self) -> Epoch:
         """Return the epoch that ``CURRENT`` names, reopened if another process changed it."""
         name = self._files.serving_name()
+        if not name and self.damage() and not self._only_copy:
+            raise being_rebuilt()
         if not name:
             raise NotIndexed(
                 "This folder has not been indexed yet.",
