@@ -49,17 +49,34 @@ _LEFT: Final = (
 )
 
 
+class _Reader(InotifyFD):
+    """Reads the events of one inotify instance."""
+
+    def _add_callback(
+        self, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId
+    ) -> WatchDescriptor:
+        # Without watchdog's warning: a folder that was moved is watched already.
+        watch = self._get_or_create_watch(path, mask)
+        watch.callbacks[id_] = callback
+        return watch.wd
+
+
 @dataclass
 class _Tree(InotifyWatchGroup):
-    """The watches below one root, updated as folders are added, removed and moved."""
+    """The watches below one root, updated as folders are added, removed and moved.
+
+    The kernel gives a folder the same watch under every path, so adding a watch for a path tells
+    which folder is there now. Events are late: a walk may find a folder at its new path before the
+    event of its move arrives, and another folder at its old path. A path on record may therefore
+    be wrong for a while, but only until the last event that names it: then the disk is walked again
+    from there.
+    """
 
     report: Callable[[str, bool], None] = lambda _path, _is_dir: None
     report_trouble: Callable[[Trouble], None] = lambda _: None
     wanted: Callable[[str], bool] = lambda _: True
     _leaving: tuple[int, bytes] | None = None
     """A moved folder, until the next event gives its new path."""
-    _identities: dict[WatchDescriptor, tuple[int, int]] = field(default_factory=dict)
-    """The folder of each watch: a deleted folder that is still open keeps its watch."""
     _refused: set[bytes] = field(default_factory=set)
     """Unreadable folders; a change of their attributes may make them readable."""
 
@@ -79,15 +96,19 @@ class _Tree(InotifyWatchGroup):
     def _follow(self, event: InotifyEvent, path: bytes) -> None:
         """Update the watches before the event is reported, so that no later write is lost."""
         leaving, self._leaving = self._leaving, None
-        if event.is_moved_to and leaving is not None and leaving[0] == event.cookie:
-            if self._move_watches(leaving[1], path):
-                return
+        moved_from = b""
+        if leaving is not None and event.is_moved_to and leaving[0] == event.cookie:
+            moved_from = leaving[1]
         elif leaving is not None:
             self._forget(leaving[1])
         if event.is_directory and event.is_moved_from:
             self._leaving = event.cookie, path
         elif event.is_directory and (event.is_create or event.is_moved_to):
             self._add_all_callbacks(path)
+            if moved_from:
+                # Folders that are not wanted at the new path. If another folder is at the old
+                # path by now, an event that follows adds it again.
+                self._forget(moved_from)
         elif event.is_directory and event.is_attrib and self._was_refused(path):
             with suppress(OSError):  # The loss of the root has its own event.
                 self._add_all_callbacks(path)
@@ -98,8 +119,8 @@ class _Tree(InotifyWatchGroup):
 
     def _forget(self, path: bytes) -> None:
         below = path + b"/"
-        known = self._active_callbacks_by_path.items()
-        self._remove_callbacks([wd for at, wd in known if at == path or at.startswith(below)])
+        known = self._active_callbacks_by_watch.items()
+        self._remove_callbacks([wd for wd, at in known if at == path or at.startswith(below)])
 
     def _add_all_callbacks(self, path: bytes) -> None:
         if path != self.path and not self.wanted(os.fsdecode(path)):
@@ -116,13 +137,6 @@ class _Tree(InotifyWatchGroup):
                 self._add_callback(os.path.join(folder, name))
 
     def _add_callback(self, path: bytes) -> None:
-        here, known = _identity(path), self._active_callbacks_by_path.get(path)
-        if known is not None:
-            if here is None or here == self._identities.get(known):
-                return
-            # Another folder with that name; the old watch stays while a process has the old
-            # folder open.
-            self._remove_callbacks([known])
         try:
             wd = self._inotify_fd.add_callback(path, self.event_mask, self, self._id)
             if wd < 0:  # watchdog's sign for a folder that cannot be read.
@@ -137,14 +151,14 @@ class _Tree(InotifyWatchGroup):
                 self.report_trouble("limit")
             return
         self._refused.discard(path)
+        self._remove_watch_internally(wd)  # Its path, if it was moved here.
         self._active_callbacks_by_path[path] = wd
         self._active_callbacks_by_watch[wd] = path
-        if here is not None:
-            self._identities[wd] = here
 
     def _remove_watch_internally(self, wd: WatchDescriptor) -> None:
-        self._identities.pop(wd, None)
-        super()._remove_watch_internally(wd)
+        path = self._active_callbacks_by_watch.pop(wd, None)
+        if path is not None and self._active_callbacks_by_path.get(path) == wd:
+            del self._active_callbacks_by_path[path]
 
     def extend(self) -> None:
         """Watch folders that are wanted now and were not before."""
@@ -155,20 +169,13 @@ class _Tree(InotifyWatchGroup):
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
         with self._lock:
-            if wd in self._active_callbacks_by_watch:
-                self._remove_watch_internally(wd)
+            self._remove_watch_internally(wd)
 
     def on_queue_overflow(self) -> None:
+        with self._lock:
+            self._leaving = None  # The event with its new path may be lost.
         super().on_queue_overflow()
         self.report_trouble("overflow")
-
-
-def _identity(path: bytes) -> tuple[int, int] | None:
-    try:
-        info = os.lstat(path)
-    except OSError:
-        return None
-    return info.st_dev, info.st_ino
 
 
 class _Fence(WatchCallback):
@@ -198,7 +205,7 @@ class Tree:
         wanted: Callable[[str], bool],
     ) -> None:
         """Raises ``OSError`` if the root cannot be watched."""
-        self._reader = InotifyFD()
+        self._reader = _Reader()
         self._reader.name = "lookfar-watch"
         self._reader.start()
         try:
