@@ -204,9 +204,10 @@ def test_the_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = BundledEmbedder()
     text = " ".join(f"word{number}x" for number in range(1_000)) + " " + "y" * 5_000
     first = embedder.embed([text])
-    assert 0 < len(embedder._pieces) <= 100
+    assert 0 < len(embedder._words) <= 100
+    assert 0 < len(embedder._parts) <= 100
     assert np.array_equal(embedder.embed([text]), first)
-    assert max(map(len, embedder._pieces)) <= tokens.LONGEST_WORD
+    assert max(map(len, embedder._words)) <= tokens.LONGEST_WORD
 
 
 def test_the_card_names_every_source_and_none_that_is_refused() -> None:

@@ -111,3 +111,19 @@ def test_vectors_are_those_of_the_embedded_texts(uri: str, embedder: Embedder) -
     assert prepared.version.embedded == {
         chunk.content: row.tobytes() for chunk, row in zip(chunks, rows, strict=True)
     }
+
+
+def test_words_in_use_outlive_a_full_memory(
+    model: BundledEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_CACHED", 3)
+    words, analysed = Words(model), list[str]()
+
+    def expand(word: str) -> str:
+        analysed.append(word)
+        return word
+
+    monkeypatch.setattr(module, "expand", expand)
+    for number in range(5):
+        words.read(f"common. w{number}")
+    assert sorted(analysed) == ["common", "w0", "w1", "w2", "w3", "w4"]

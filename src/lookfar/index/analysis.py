@@ -37,11 +37,14 @@ def analyse(document: Document, chunks: Sequence[Chunk], words: Words) -> Analys
     describe = code.context_of if document.lane == "code" else chunk_context
     entries: list[tuple[str, ...]] = []
     texts: dict[bytes, Embeddable] = {}
+    contexts: dict[str, bytes] = {}
     for chunk, (entry, pieces) in zip(chunks, read_chunks(document, chunks, words), strict=True):
         entries.append(entry)
         context = describe(document, chunk)
         if words.uses_pieces:
-            texts[chunk.content] = words.read(context).pieces + pieces
+            if context not in contexts:
+                contexts[context] = words.pieces(context)
+            texts[chunk.content] = contexts[context] + pieces
         else:
             texts[chunk.content] = f"{context}\n{chunk_text(document, chunk)}"
     return Analysed(_analyse_names(document, words), entries, texts)
@@ -97,7 +100,7 @@ def _read_prose(
         prose, programs = words.read(shown), words.read(parts.programs)
         pieces = prose.pieces + programs.pieces
         if words.uses_pieces and (parts.glued or len(shown) != len(parts.prose)):
-            pieces = words.read(chunk_text(document, chunk)).pieces
+            pieces = words.pieces(chunk_text(document, chunk))
         yield (paths[chunk.path], tags, prose.terms, programs.terms), pieces
 
 

@@ -13,6 +13,7 @@ from contextlib import closing
 from itertools import islice
 from typing import Any
 
+from lookfar.common.garbage import collecting_seldom
 from lookfar.config import EmbedSettings, Settings
 from lookfar.embed.providers import WITHOUT_MODEL, in_workers
 from lookfar.errors import InvalidArgument, ModelUnavailable
@@ -121,7 +122,8 @@ class Build:
             self._tally["resumed"] = len(known) if writer.resumed else 0
             if only is not None:
                 self._left += (entry for uri, entry in left_out.items() if uri not in only)
-            self._write(writer, changes, known)
+            with collecting_seldom():
+                self._write(writer, changes, known)
             generation = self._finish(writer, changes, seen, known, started)
             self._tally["embedded"] = writer.embedded
         walked = seen if only is None else before

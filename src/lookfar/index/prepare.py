@@ -47,6 +47,7 @@ T = TypeVar("T")
 FASTEST = 1
 """The zlib level of stored texts."""
 _BATCH = 256
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
 
 @dataclass(slots=True)
@@ -276,7 +277,7 @@ def _dump_metadata(document: Document, content: Content) -> str:
             )
     if programs:
         metadata["programs"] = programs
-    return json.dumps(metadata, ensure_ascii=False, sort_keys=True)
+    return _ENCODER.encode(metadata)
 
 
 def _make_chunk_row(document: Document, chunk: Chunk) -> ChunkRow:

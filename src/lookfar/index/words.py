@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.ports import Embedder, PieceEmbedder
-from lookfar.store.keywords.analyser import expand, split_words
+from lookfar.store.keywords.analyser import CLINGING, expand, split_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 LONGEST_CACHED = 32
 """Longer words are rarely words, and seldom occur twice."""
-MOST_CACHED = 60_000
-"""About 12 MB; the memory is cleared when it is full."""
+MOST_CACHED = 50_000
+"""About 10 MB. A full memory becomes the older one, of which only the words in use are kept."""
 
 Embeddable = str | bytes
 """What is embedded: a text, or its pieces where the model can use them."""
@@ -34,6 +34,10 @@ class Read(NamedTuple):
     """Separated by spaces."""
     pieces: bytes
     """For the model, in no particular order; empty if it does not use them."""
+
+
+_Record = tuple[str, bytes]
+"""The terms of a word, with a space after each of them, and its pieces."""
 
 
 class Words:
@@ -59,30 +63,46 @@ class Words:
         return Read(terms[:-1], b"".join([record[1] for record in records]))
 
     def terms(self, text: str) -> str:
-        return self.read(text).terms
+        """Return only the terms of a text."""
+        records = map(self._records.__getitem__, split_words(text))
+        return "".join([record[0] for record in records])[:-1]
+
+    def pieces(self, text: str) -> bytes:
+        """Return only the pieces of a text."""
+        records = map(self._records.__getitem__, split_words(text))
+        return b"".join([record[1] for record in records])
 
     def _count_pieces(self, text: str) -> int:
         assert self._model is not None
         if text.isascii():
             return self._model.count_tokens(text)
-        return len(self.read(text).pieces) // 2
+        return len(self.pieces(text)) // 2
 
 
-class _Records(dict[str, tuple[str, bytes]]):
-    """The terms of each word, with a space after each of them, and its pieces."""
+class _Records(dict[str, _Record]):
+    """Remembers the records of words."""
 
     def __init__(self, model: PieceEmbedder | None) -> None:
         super().__init__()
         self._pieces = model.pieces if model else _no_pieces
+        self._older: dict[str, _Record] = {}
 
-    def __missing__(self, word: str) -> tuple[str, bytes]:
-        terms = expand(word)
-        record = (f"{terms} " if terms else "", self._pieces(word))
+    def __missing__(self, word: str) -> _Record:
+        record = self._older.get(word)
+        if record is None:
+            # A word at the end of a sentence is the same word.
+            bare = word.strip(CLINGING)
+            record = self._make(word) if bare == word else self[bare]
         if len(word) <= LONGEST_CACHED:
             if len(self) >= MOST_CACHED:
+                self._older = dict(self)
                 self.clear()
             self[word] = record
         return record
+
+    def _make(self, word: str) -> _Record:
+        terms = expand(word)
+        return f"{terms} " if terms else "", self._pieces(word)
 
 
 def _no_pieces(_: str) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
@@ -44,7 +44,8 @@ class BundledEmbedder(SingleModel):
 
     def __init__(self) -> None:
         self._table, self._steps, self._costs = _map_table(_FOLDER / _TABLE)
-        self._pieces = _PieceCache(self._costs)
+        self._parts = _PartCache(self._costs)
+        self._words = _WordCache(self._split_word)
 
     @property
     def dimensions(self) -> int:
@@ -61,7 +62,7 @@ class BundledEmbedder(SingleModel):
         return f"{self.name}:{self.dimensions}:{digest.hexdigest()[:16]}"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.embed_pieces([self.pieces(text) for text in texts])
+        return self.embed_pieces([self._read(text) for text in texts])
 
     def embed_pieces(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
@@ -86,14 +87,35 @@ class BundledEmbedder(SingleModel):
             np.dot(weights[start:end], rows[start:end].astype(np.float32), out=vectors[row])
 
     def count_tokens(self, text: str) -> int:
-        return tokens.count(text, self.pieces)
+        return tokens.count(text, self._read)
 
     def pieces(self, text: str) -> bytes:
-        """Return the piece IDs of all words, two bytes each."""
-        return b"".join(map(self._pieces.__getitem__, words(text)))
+        """Return the piece IDs of all words, two bytes each, without remembering the words."""
+        if text.isascii() and text.isalnum():
+            return self._split_word(text)
+        return b"".join(map(self._split_word, words(text)))
+
+    def _read(self, text: str) -> bytes:
+        return b"".join(map(self._words.__getitem__, words(text)))
+
+    def _split_word(self, word: str) -> bytes:
+        return b"".join(map(self._parts.__getitem__, parts(word)))
 
 
-class _PieceCache(tokens.TokenCache):
+class _WordCache(tokens.TokenCache):
+    """Remembers the pieces of words."""
+
+    def __init__(self, split: Callable[[str], bytes]) -> None:
+        super().__init__()
+        self._split = split
+
+    def tokenize(self, word: str) -> bytes:
+        return self._split(word)
+
+
+class _PartCache(tokens.TokenCache):
+    """Remembers the pieces of parts of words, which are fewer: words share their parts."""
+
     def __init__(self, costs: NDArray[np.float16]) -> None:
         super().__init__()
         self._costs = costs
@@ -102,11 +124,8 @@ class _PieceCache(tokens.TokenCache):
     def _split(self) -> Pieces:
         return _read_pieces(_FOLDER / _PIECES, self._costs)
 
-    def tokenize(self, word: str) -> bytes:
-        word_parts = parts(word)
-        if word_parts != [word]:
-            return b"".join(map(self.__getitem__, word_parts))
-        return array("H", self._split(word)).tobytes()
+    def tokenize(self, part: str) -> bytes:
+        return array("H", self._split(part)).tobytes()
 
 
 def _map_table(path: Path) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.float16]]:

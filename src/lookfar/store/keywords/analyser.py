@@ -33,7 +33,7 @@ _ASCII_RUN = re.compile(r"\w+(?:(?:[-.']|::)\w+)*(?:\+\+|#(?!\w))?", re.ASCII)
 _KEPT = frozenset(string.ascii_letters + string.digits + "_-.':+#")
 _BLANKED = bytes(code if code >= 128 or chr(code) in _KEPT else ord(" ") for code in range(256))
 _JOINTS = re.compile(r"[-.']|::")
-_CLINGING = "-.':"
+CLINGING = "-.':"
 """Punctuation if at either end of a run."""
 _SCRIPTS = re.compile(rf"[{_CJK}]+|[^{_CJK}]+")
 # Acronyms first, with a plural ``s``: ``parseURLs`` is ``parse URLs``.
@@ -61,7 +61,7 @@ class _Expansions(dict[str, str]):
     """Caches the terms of each word; cleared when full."""
 
     def __missing__(self, word: str) -> str:
-        bare = word.strip(_CLINGING)
+        bare = word.strip(CLINGING)
         expanded = expand(word) if bare == word else self[bare]
         if len(word) <= _CACHED_LENGTH:
             if len(self) >= _CACHED_RUNS:
@@ -90,7 +90,10 @@ def split_words(text: str) -> list[str]:
 def expand(word: str) -> str:
     """Return the terms of one word, separated by spaces; ``analyse`` caches them."""
     if word.isascii():
-        runs = _ASCII_RUN.findall(word.strip(_CLINGING))
+        bare = word.strip(CLINGING)
+        if bare.isalpha() and (bare.islower() or bare[1:].islower()):
+            return stem(bare.lower())[:LONGEST_TERM]  # The usual case.
+        runs = _ASCII_RUN.findall(bare)
     else:
         runs = _RUN.findall(_normalise(word))
     return " ".join(filter(None, map(_expand, runs)))

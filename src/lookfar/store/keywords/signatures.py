@@ -75,7 +75,7 @@ def _size(hashes: NDArray[np.uint32]) -> int:
     The estimate counts the used slots of a hash table, which is quicker than sorting the groups.
     """
     table = np.zeros(_COUNTED, dtype=np.bool_)
-    table[hashes >> np.uint32(16)] = True
+    table[(hashes >> np.uint32(16)).astype(np.intp)] = True
     free = max(_COUNTED - int(np.count_nonzero(table)), 1)
     different = -_COUNTED * float(np.log(free / _COUNTED))
     return max(_LEAST_BYTES, round(different * _BITS_PER_GROUP / 8))

@@ -174,6 +174,7 @@ LANGUAGES: tuple[Language, ...] = (
              block_comment=None),
 )  # fmt: skip
 
+_BY_LANGUAGE = {entry.language: entry for entry in reversed(LANGUAGES)}
 _BY_EXTENSION = {ending: entry for entry in LANGUAGES for ending in entry.extensions}
 _BY_NAME = {name: entry for entry in LANGUAGES for name in entry.names}
 
@@ -210,7 +211,7 @@ def detect_interpreter(text: str) -> Language | None:
 
 def find_language(language: str) -> Language | None:
     """Return the language with this name, or None."""
-    return next((entry for entry in LANGUAGES if entry.language == language), None)
+    return _BY_LANGUAGE.get(language)
 
 
 _ALIASES = {
