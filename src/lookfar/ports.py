@@ -467,6 +467,10 @@ class KeywordSearch(Protocol):
 
     def knows(self, term: str) -> bool: ...
 
+    def known_terms(self, terms: Collection[str]) -> set[str]:
+        """Return those of the terms that any document has in its text, names or tags."""
+        ...
+
     def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
         """Return terms with this prefix and their document counts, the most frequent first."""
         ...
@@ -529,6 +533,10 @@ class Documents(Protocol):
     def sections(self, uri: str) -> list[Section]: ...
 
     def text(self, uri: str) -> str | None: ...
+
+    def preload_texts(self, uris: Sequence[str]) -> None:
+        """Read these texts at once, if the store is on a server: ``text`` then has them."""
+        ...
 
     def texts(self, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         """Return the normalised texts of these documents as UTF-8, in any order."""
@@ -1004,8 +1012,8 @@ class Keywords(Protocol):
         """Return the documents whose whole text matches best."""
         ...
 
-    def knows(self, term: str) -> bool:
-        """Return whether any document has this term in its text, names or tags."""
+    def known_terms(self, terms: Collection[str]) -> set[str]:
+        """Return those of the terms that any document has in its text, names or tags."""
         ...
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:

@@ -42,4 +42,5 @@ def open_store(folder: Path, settings: Settings, kind: str = "") -> Store:
     from lookfar.store.postgres.store import PostgresStore
 
     server = server_at(chosen.url, chosen.read_url, chosen.connections)
-    return PostgresStore(server, f"{kind}/{folder.name}" if kind else folder.name, folder)
+    name = f"{kind}/{folder.name}" if kind else folder.name
+    return PostgresStore(server, name, folder, chosen.vector_memory << 20)

@@ -45,8 +45,10 @@ def name() -> str:
 def made(pg: PgServer, name: str, tmp_path: Path) -> Made:
     """A front end of the test's collection, each with connections of its own."""
 
-    def make(role: str = "lookfar", read: str = "", called: str = name) -> Shelf:
-        return Shelf(PostgresStore(Server(pg.url(role), read), called, tmp_path))
+    def make(
+        role: str = "lookfar", read: str = "", called: str = name, vector_bytes: int = 1 << 20
+    ) -> Shelf:
+        return Shelf(PostgresStore(Server(pg.url(role), read), called, tmp_path, vector_bytes))
 
     return make
 
@@ -583,7 +585,7 @@ def test_the_index_of_many_vectors_finds_the_nearest(
 ) -> None:
     monkeypatch.setattr("lookfar.store.postgres.vector_search.EXACT_BELOW", 200)
     monkeypatch.setattr(vector_search, "CANDIDATES", 200)
-    shelf = made()
+    shelf = made(vector_bytes=0)
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} other{n % 7} third{n % 13}\n" for n in range(400)})
     vector = shelf.embedder.embed_query("other3 third5")
     with shelf.store.snapshot() as snapshot:
@@ -616,7 +618,7 @@ def test_vectors_of_an_uncommitted_writer_do_not_displace_hits(
     """
     monkeypatch.setattr("lookfar.store.postgres.vector_search.EXACT_BELOW", 50)
     monkeypatch.setattr(vector_search, "CANDIDATES", 20)
-    shelf, writer = made(), made()
+    shelf, writer = made(vector_bytes=0), made(vector_bytes=0)
     shelf.write({f"{n}.md": f"# N{n}\n\nword{n} common\n" for n in range(60)})
     vector = shelf.embedder.embed_query("silver birch")
     with writer.session() as session:

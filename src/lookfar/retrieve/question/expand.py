@@ -7,7 +7,7 @@ by the nearest word. Synonyms boost a passage by less than the word itself would
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from lookfar.config import SearchSettings
@@ -38,7 +38,8 @@ def ground_plans(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], li
     first = plans[0]
     notes += _note_operators(first)
     if first.mode != "vector" and not first.hypothesis:
-        unknown = [term for term in first.terms if not any(s.knows(term) for s in snapshots)]
+        known_terms = _find_known(first.terms, snapshots)
+        unknown = [term for term in first.terms if term not in known_terms]
         others: dict[str, tuple[str, ...]] = {}
         if settings.expansion:
             widened = (
@@ -158,11 +159,18 @@ def _keep_known(
     others: Mapping[str, Sequence[str]], snapshots: Sequence[Snapshot]
 ) -> dict[str, tuple[str, ...]]:
     """Keep the synonyms that occur in some collection."""
+    known_terms = _find_known([s for synonyms in others.values() for s in synonyms], snapshots)
     known = {
-        term: tuple(synonym for synonym in synonyms if any(s.knows(synonym) for s in snapshots))
+        term: tuple(synonym for synonym in synonyms if synonym in known_terms)
         for term, synonyms in others.items()
     }
     return {term: synonyms for term, synonyms in known.items() if synonyms}
+
+
+def _find_known(terms: Collection[str], snapshots: Sequence[Snapshot]) -> set[str]:
+    """Return the terms that occur in some collection."""
+    known: set[str] = set()
+    return known.union(*(snapshot.known_terms(terms) for snapshot in snapshots))
 
 
 def _correct_typos(

@@ -18,7 +18,7 @@ from lookfar.model import Counts, Failure, Fingerprint, PageInfo, Section, Span
 from lookfar.ports import PATH_SEPARATOR, Definition, Facts, Known, LeftOut, Place, Version
 from lookfar.store.catalogue.migrations import FORMAT_WITH_KINDS, check, locate
 from lookfar.store.catalogue.seals import STATE, hash_version, seal
-from lookfar.store.ground.sql import Connection
+from lookfar.store.ground.sql import READ_META, Connection
 
 ALIVE = "d.born <= :g AND (d.died IS NULL OR d.died > :g)"
 _PLACE = """
@@ -244,7 +244,7 @@ def vector_rows(connection: Connection) -> int:
 
 def read_number(connection: Connection, key: str) -> int:
     """Read a number from ``meta``; 0 if it was never recorded."""
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    row = connection.execute(READ_META, (key,)).fetchone()
     try:
         return int(row[0]) if row else 0
     except (TypeError, ValueError) as error:
@@ -421,6 +421,32 @@ def live_document(connection: Connection, uri: str, generation: int) -> dict[str
     return document
 
 
+def live_text(
+    connection: Connection, uri: str, generation: int
+) -> tuple[int, bytes, bytes | None] | None:
+    """Return the number, text hash and compressed text of a live document, in one statement."""
+    row: tuple[int, bytes, bytes | None] | None = connection.execute(
+        "SELECT d.id, d.text_sha, t.body FROM documents d LEFT JOIN texts t ON t.sha = d.text_sha"
+        f" WHERE d.uri = :uri AND {ALIVE}",
+        {"uri": uri, "g": generation},
+    ).fetchone()
+    return row
+
+
+def live_texts(
+    connection: Connection, some: Sequence[str], generation: int
+) -> Iterator[tuple[str, str]]:
+    """Yield the URI and the text of live documents, each text checked against its hash."""
+    listed = ",".join(f":uri{at}" for at in range(len(some)))
+    rows = connection.execute(
+        "SELECT d.uri, d.text_sha, t.body FROM documents d LEFT JOIN texts t ON t.sha = d.text_sha"
+        f" WHERE d.uri IN ({listed}) AND {ALIVE}",
+        {"g": generation, **{f"uri{at}": uri for at, uri in enumerate(some)}},
+    )
+    for uri, text_sha, body in rows:
+        yield uri, decode_text(connection, text_sha, body)
+
+
 def uris(connection: Connection, generation: int, prefix: str = "") -> list[str]:
     return [uri for uri, _ in titles(connection, generation, prefix)]
 
@@ -594,7 +620,7 @@ def vectors_between(
 
 def read_model(connection: Connection) -> str:
     """Return the fingerprint of the model that made the vectors, or an empty text."""
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (MODEL,)).fetchone()
+    row = connection.execute(READ_META, (MODEL,)).fetchone()
     return str(row[0]) if row else ""
 
 

@@ -8,7 +8,10 @@ and no list after ``IN`` is empty.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+READ_META: Final = "SELECT value FROM meta WHERE key = ?"
+"""Reads one recorded value; a connection that already knows them all answers without asking."""
 
 
 class Rows(Protocol):

@@ -171,9 +171,10 @@ class KeywordView:
         there = self._shared.frequency.get((field, term), here)
         return _idf(self._shared.entries, there) / _idf(self._searcher.num_docs, here)
 
-    def knows(self, term: str) -> bool:
+    def known_terms(self, terms: Collection[str]) -> set[str]:
+        fields = (*PAGE_FIELDS, "tags")
         with reading(self._folder):
-            return any(self._frequency(field, term) for field in (*PAGE_FIELDS, "tags"))
+            return {term for term in terms if any(self._frequency(field, term) for field in fields)}
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
         with reading(self._folder):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -41,7 +41,9 @@ _MOST_SMALL: Final = 16
 _WHOLE: Final = 200_000
 """Entries up to which a list is read whole, and cached."""
 _REMEMBERED_BYTES: Final = 64_000_000
-_REMEMBERED_TERMS: Final = 50_000
+_REMEMBERED_TERMS: Final = 200_000
+_REMEMBERED_CHARS: Final = 16_000_000
+"""Characters of texts that are cached, and of the terms of chunks."""
 _LAST: Final = (1 << 63) - 1
 _FIRST_STAGE: Final = 20_000
 """Postings that a query reads before it checks whether more can matter."""
@@ -250,12 +252,17 @@ def _adjust(connection: ServerConnection, entries: int, tokens: Mapping[int, int
 
 
 class Memory:
-    """Caches the posting lists and counts of one commit, up to a number of bytes."""
+    """Caches what was read of one commit: posting lists, counts, texts, each up to a bound."""
 
     def __init__(self) -> None:
         self._bytes = 0
         self.lists: dict[Named, Postings] = {}
         self.counts: dict[Named, int] = {}
+        self.results: dict[tuple[str, int], Any] = {}
+        """Small results by name and generation."""
+        self.texts: dict[tuple[int, str], str | None] = {}
+        """Texts by generation and URI."""
+        self._text_chars = 0
 
     def keep(self, named: Named, entries: Postings) -> None:
         self._bytes += len(entries.keys) * 11 + 200
@@ -266,8 +273,37 @@ class Memory:
 
     def count(self, counted: Mapping[Named, int]) -> None:
         if len(self.counts) > _REMEMBERED_TERMS:
-            self.counts.clear()
+            self.counts = {}
         self.counts.update(counted)
+
+    def keep_texts(self, texts: Mapping[tuple[int, str], str | None]) -> None:
+        size = sum(len(text or "") + 100 for text in texts.values())
+        if self._text_chars + size > _REMEMBERED_CHARS:
+            self.texts, self._text_chars = {}, 0
+        if size <= _REMEMBERED_CHARS:
+            self.texts.update(texts)
+            self._text_chars += size
+
+
+class RecentStreams:
+    """Caches the terms of chunks by key, as texts. They never change, whatever is committed."""
+
+    def __init__(self) -> None:
+        self._chars = 0
+        self._streams: dict[int, tuple[str, ...]] = {}
+
+    def known(self, keys: Sequence[int]) -> dict[int, tuple[str, ...]]:
+        streams = self._streams
+        return {key: streams[key] for key in keys if key in streams}
+
+    def add(self, streams: Mapping[int, tuple[str, ...]]) -> None:
+        size = sum(sum(map(len, fields)) + 300 for fields in streams.values())
+        if self._chars + size > _REMEMBERED_CHARS:
+            self._streams, self._chars = {}, 0
+        if size <= _REMEMBERED_CHARS:
+            # A new dictionary: another thread may be reading the old one.
+            self._streams = {**self._streams, **streams}
+            self._chars += size
 
 
 class _List(NamedTuple):
@@ -283,22 +319,25 @@ class PostgresKeywords:
     """The keyword index in a connection's snapshot; see :class:`lookfar.ports.Keywords`."""
 
     def __init__(
-        self, connection: ServerConnection, memory: Memory, shared: Statistics | None = None
+        self,
+        connection: ServerConnection,
+        memory: Memory,
+        streams: RecentStreams,
+        shared: Statistics | None = None,
     ) -> None:
         self._connection = connection
         self._memory = memory
+        self._streams = streams
         self._shared = shared
-        self._streams: dict[int, tuple[list[str], ...]] = {}
-        self._sizes: tuple[int, dict[int, int]] | None = None
 
     def _totals(self) -> tuple[int, dict[int, int]]:
         """Return the number of entries, and of tokens by field."""
-        if self._sizes is None:
-            rows = self._connection.ask("SELECT key, value FROM meta WHERE key LIKE 'keyword\\_%%'")
-            meta = {key: int(value) for key, value in rows}
-            tokens = {field: meta.get(_tokens_key(field), 0) for field in _NUMBERS.values()}
-            self._sizes = meta.get(_ENTRIES, 0), tokens
-        return self._sizes
+        connection = self._connection
+        tokens = {
+            field: catalog.read_number(connection, _tokens_key(field))
+            for field in _NUMBERS.values()
+        }
+        return catalog.read_number(connection, _ENTRIES), tokens
 
     def _counts(self, wanted: Iterable[Named]) -> dict[Named, int]:
         """Return how many entries contain each term in each field."""
@@ -307,16 +346,17 @@ class PostgresKeywords:
         lacking = [named for named in names if named not in known]
         counts = {named: known[named] for named in names if named in known}
         if lacking:
+            # In every field: a question asks for a term in one field and soon in another.
+            fields, terms = [*_NUMBERS.values()], [*{term for _, term in lacking}]
             rows = self._connection.ask(
-                "SELECT t.field, t.term, t.entries FROM terms t"
-                " JOIN unnest(%s::smallint[], %s::text[]) AS w (f, t)"
-                " ON t.field = w.f AND t.term = w.t",
-                [list(column) for column in zip(*lacking, strict=True)],
+                "SELECT field, term, entries FROM terms"
+                " WHERE field = ANY(%s::smallint[]) AND term = ANY(%s::text[])",
+                (fields, terms),
             )
-            counted = dict.fromkeys(lacking, 0)
+            counted = dict.fromkeys(((field, term) for field in fields for term in terms), 0)
             counted.update({(field, term): int(count) for field, term, count in rows})
             self._memory.count(counted)
-            counts.update(counted)
+            counts.update((named, counted[named]) for named in lacking)
         return counts
 
     def statistics(self, terms: Iterable[str]) -> Statistics:
@@ -329,9 +369,7 @@ class PostgresKeywords:
         )
 
     def scored_with(self, shared: Statistics) -> PostgresKeywords:
-        other = PostgresKeywords(self._connection, self._memory, shared)
-        other._streams, other._sizes = self._streams, self._sizes
-        return other
+        return PostgresKeywords(self._connection, self._memory, self._streams, shared)
 
     # -- the best by words -------------------------------------------------------
 
@@ -497,46 +535,76 @@ class PostgresKeywords:
 
     # -- words beside each other ---------------------------------------------------
 
-    def knows(self, term: str) -> bool:
-        fields = (*PAGE_FIELDS, "tags")
-        return any(self._counts((_NUMBERS[field], term) for field in fields).values())
+    def known_terms(self, terms: Collection[str]) -> set[str]:
+        fields = [_NUMBERS[field] for field in (*PAGE_FIELDS, "tags")]
+        counts = self._counts((field, term) for term in terms for field in fields)
+        return {term for (_, term), count in counts.items() if count}
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
+        together = self._find_together(terms)
+        if len(terms) == 1:
+            return sorted({key for keys in together.values() for key in keys.tolist()})[:most]
+        if not apart:
+            return self._find_phrase(together, terms, most)
         matches: set[int] = set()
-        for field in range(len(FIELDS)):
-            counts = self._counts((field, term) for term in terms)
-            if not all(counts.values()):
-                continue
-            keys: NDArray[np.int64] | None = None
-            for named in sorted(counts, key=lambda name: counts[name]):
-                read = self._read([_List(named, counts[named], 0.0, 1.0)], keys)[named]
-                keys = read.keys if keys is None else np.intersect1d(keys, read.keys)
-            assert keys is not None
-            if len(terms) == 1:
-                matches.update(keys.tolist())
-                continue
+        for field, keys in together.items():
             for batch in catalog.batches(keys.tolist(), 2000):
                 streams = self._read_terms(batch)
                 matches.update(
                     key
-                    for key in batch
-                    if key in streams and _in_order(streams[key][field], terms, apart)
+                    for key, streamed in streams.items()
+                    if _in_order(streamed[field].split(), terms, apart)
                 )
         return sorted(matches)[:most]
+
+    def _find_together(self, terms: Sequence[str]) -> dict[int, NDArray[np.int64]]:
+        """Return the chunks that contain all of these terms in one field, by field."""
+        fields = range(len(FIELDS))
+        counts = self._counts((field, term) for field in fields for term in terms)
+        together: dict[int, NDArray[np.int64]] = {}
+        lists: dict[int, list[_List]] = {}
+        for field in fields:
+            names = sorted({(field, term) for term in terms}, key=lambda named: counts[named])
+            if counts[names[0]]:
+                lists[field] = [_List(named, counts[named], 0.0, 1.0) for named in names]
+        short = [term for wanted in lists.values() for term in wanted if term.entries <= _WHOLE]
+        read = self._read(short)
+        for field, wanted in lists.items():
+            keys: NDArray[np.int64] | None = None
+            for term in wanted:
+                entries = read.get(term.named) or self._read([term], keys)[term.named]
+                keys = entries.keys if keys is None else entries.among(keys).keys
+            if keys is not None and len(keys):
+                together[field] = keys
+        return together
+
+    def _find_phrase(
+        self, keys: Mapping[int, NDArray[np.int64]], terms: Sequence[str], most: int | None
+    ) -> list[int]:
+        """Return which of these chunks have the terms beside each other, compared on the server."""
+        if not keys:
+            return []
+        phrase = f" {' '.join(terms)} "
+        parts = [
+            f"SELECT key FROM entries WHERE key = ANY(%s::bigint[])"
+            f" AND strpos(' ' || {FIELDS[field]} || ' ', %s) > 0"
+            for field in keys
+        ]
+        values = [value for chosen in keys.values() for value in (chosen.tolist(), phrase)]
+        rows = self._connection.ask(
+            f"{' UNION '.join(parts)} ORDER BY key LIMIT %s", (*values, most)
+        )
+        return [key for (key,) in rows]
 
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
     ) -> dict[int, int]:
         pairs = pairs[:MOST_PAIRS]
-        wanted = {term for one, other, _ in pairs for term in (one, other)}
         matches: dict[int, int] = {}
         for key, fields in self._read_terms(keys).items() if pairs else ():
             bits = 0
-            for words in fields:
-                at = _positions(words, wanted)
-                for number, (one, other, step) in enumerate(pairs):
-                    if one in at and other in at and at[other] & {p + step for p in at[one]}:
-                        bits |= 1 << number
+            for stream in fields:
+                bits |= _match_pairs(f" {stream} ", pairs)
             if bits:
                 matches[key] = bits
         return matches
@@ -545,24 +613,27 @@ class PostgresKeywords:
         self, groups: Sequence[Mapping[str, float]], keys: Sequence[int]
     ) -> dict[int, float]:
         sums: dict[int, float] = {}
+        padded = [[(f" {term} ", worth) for term, worth in group.items()] for group in groups]
         for key, fields in self._read_terms(keys).items() if groups else ():
-            terms = frozenset().union(*fields)
-            best = [[worth for term, worth in group.items() if term in terms] for group in groups]
+            stream = f" {' '.join(fields)} "
+            best = [[worth for term, worth in group if term in stream] for group in padded]
             if any(best):
                 sums[key] = sum(max(worths) for worths in best if worths)
         return sums
 
-    def _read_terms(self, keys: Sequence[int]) -> dict[int, tuple[list[str], ...]]:
-        """Return the terms of some chunks, in order, by field."""
-        lacking = [key for key in keys if key not in self._streams]
+    def _read_terms(self, keys: Sequence[int]) -> dict[int, tuple[str, ...]]:
+        """Return the terms of some chunks, in order and separated by spaces, by field."""
+        known = self._streams.known(keys)
+        lacking = [key for key in keys if key not in known]
         if lacking:
             rows = self._connection.ask(
                 "SELECT key, headings, tags, body, code FROM entries WHERE key = ANY(%s::bigint[])",
                 (lacking,),
             )
-            for key, *streams in rows:
-                self._streams[key] = tuple(stream.split() for stream in streams)
-        return {key: self._streams[key] for key in keys if key in self._streams}
+            read = {key: tuple(streams) for key, *streams in rows}
+            self._streams.add(read)
+            known |= read
+        return {key: known[key] for key in keys if key in known}
 
     def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
         rows = self._connection.ask(
@@ -585,6 +656,21 @@ def _take_within(lists: Sequence[_List], budget: int) -> Iterator[_List]:
 def _rank(keys: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> KeywordHits:
     order = np.lexsort((keys, -scores))[:limit]
     return list(zip(keys[order].tolist(), scores[order].tolist(), strict=True))
+
+
+def _match_pairs(stream: str, pairs: Sequence[tuple[str, str, int]]) -> int:
+    """Return one bit for each pair whose terms are that many places apart in a padded stream."""
+    bits = 0
+    for number, (one, other, step) in enumerate(pairs):
+        if step == 1:
+            matched = f" {one} {other} " in stream
+        elif f" {one} " in stream and f" {other} " in stream:
+            at = _positions(stream.split(), (one, other))
+            matched = bool(at[other] & {place + step for place in at[one]})
+        else:
+            matched = False
+        bits |= matched << number
+    return bits
 
 
 def _positions(words: Sequence[str], wanted: Iterable[str]) -> dict[str, set[int]]:

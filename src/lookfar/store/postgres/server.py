@@ -27,11 +27,12 @@ from lookfar.errors import (
     NotIndexed,
     StoreUnavailable,
 )
+from lookfar.store.ground.sql import READ_META, Rows
 from lookfar.store.postgres import schema
 
 try:
     import psycopg
-    from psycopg import errors
+    from psycopg import errors, sql
     from psycopg.adapt import Dumper
     from psycopg.pq import Format
     from psycopg.types import TypeInfo
@@ -49,6 +50,7 @@ _MANY: Final = 4
 _LONGEST_CACHED: Final = 2000
 """The longest statement, in characters, whose translation is cached."""
 _PLACEHOLDER = re.compile(r"%|\?|(?<![:\w]):([a-z_]\w*)")
+_LISTED = re.compile(r"(NOT )?IN \((\d+(?:,\d+)*)\)")
 _INSERT = re.compile(r"INSERT INTO (\w+)(?: \(([\w, ]+)\))? VALUES \(([?, NUL]+)\)")
 
 
@@ -82,6 +84,17 @@ def translate(statement: str) -> str:
     return (_translate_cached if len(statement) <= _LONGEST_CACHED else _translate)(statement)
 
 
+def _pass_lists(statement: str, parameters: dict[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Turn listed numbers into parameters: the server then plans the statement only once."""
+
+    def convert(match: re.Match[str]) -> str:
+        name = f"listed{len(parameters)}"
+        parameters[name] = f"{{{match[2]}}}"
+        return f"{'!= ALL' if match[1] else '= ANY'}(:{name}::bigint[])"
+
+    return _LISTED.sub(convert, statement), parameters
+
+
 def _translate(statement: str) -> str:
     def convert(match: re.Match[str]) -> str:
         if match[0] == "%":
@@ -104,12 +117,14 @@ class ServerConnection:
         :func:`lookfar.store.catalogue.migrations.locate`."""
 
     def execute(
-        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /
-    ) -> psycopg.Cursor[Any]:
-        return self.ask(translate(sql), parameters)
+        self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /
+    ) -> Rows:
+        if isinstance(parameters, Mapping) or not parameters:
+            statement, parameters = _pass_lists(statement, dict(parameters))
+        return self.ask(translate(statement), parameters)
 
     def ask(
-        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
+        self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> psycopg.Cursor[Any]:
         """Run a statement that is written for PostgreSQL only."""
         values: Sequence[Any] | Mapping[str, Any]
@@ -117,14 +132,14 @@ class ServerConnection:
             values = {name: _plain(value) for name, value in parameters.items()}
         else:
             values = [*map(_plain, parameters)]
-        return self.raw.execute(sql, values, binary=True)
+        return self.raw.execute(statement, values, binary=True)
 
-    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> None:
+    def executemany(self, statement: str, parameters: Iterable[Sequence[Any]], /) -> None:
         rows = list(parameters)
-        insert = _INSERT.fullmatch(sql)
+        insert = _INSERT.fullmatch(statement)
         if len(rows) < _MANY or insert is None:
             with self.raw.cursor() as cursor:
-                cursor.executemany(translate(sql), [[*map(_plain, row)] for row in rows])
+                cursor.executemany(translate(statement), [[*map(_plain, row)] for row in rows])
             return
         table, named, values = insert.groups()
         columns = schema.TYPES[table]
@@ -150,6 +165,24 @@ class ServerConnection:
         )
 
 
+class _KnownRows:
+    """Rows that were read before, as the result of a statement."""
+
+    description = None
+
+    def __init__(self, rows: list[Any]) -> None:
+        self._rows = rows
+
+    def fetchone(self) -> Any:
+        return self._rows[0] if self._rows else None
+
+    def fetchall(self) -> list[Any]:
+        return self._rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._rows)
+
+
 class Reading(ServerConnection):
     """A connection in a snapshot, which is replaced once if it is lost."""
 
@@ -158,15 +191,29 @@ class Reading(ServerConnection):
         raw: psycopg.Connection[Any],
         place: str,
         again: Callable[[], psycopg.Connection[Any] | None],
+        meta: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(raw, place)
         self._again: Callable[[], psycopg.Connection[Any] | None] | None = again
+        self._meta = meta
+
+    def execute(
+        self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /
+    ) -> Rows:
+        if (
+            statement == READ_META
+            and self._meta is not None
+            and not isinstance(parameters, Mapping)
+        ):
+            value = self._meta.get(parameters[0])
+            return _KnownRows([] if value is None else [(value,)])
+        return super().execute(statement, parameters)
 
     def ask(
-        self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
+        self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> psycopg.Cursor[Any]:
         try:
-            return super().ask(sql, parameters)
+            return super().ask(statement, parameters)
         except (psycopg.OperationalError, psycopg.InterfaceError):
             again, self._again = self._again, None
             if not self.raw.broken or again is None:
@@ -175,7 +222,7 @@ class Reading(ServerConnection):
             if replacement is None:
                 raise
             self.raw = replacement
-            return super().ask(sql, parameters)
+            return super().ask(statement, parameters)
 
 
 class Serving(NamedTuple):
@@ -186,13 +233,13 @@ class Serving(NamedTuple):
     dimensions: int
     model: str
     generation: int
-    commit: str = ""
-    """The commit of the keywords: pruning makes one, while the generation stays the same."""
+    meta: Mapping[str, str] = {}
+    """Every recorded value of the collection, the count of its commits among them: each commit of a
+    writer raises it, and so does pruning, while the generation stays the same."""
 
 
-_SERVING = (
-    "SELECT collection, fingerprint, dimensions, model FROM collections WHERE name = %s AND serving"
-)
+_BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_META: Final = "SELECT key, value FROM meta"
 
 
 class Server:
@@ -207,6 +254,8 @@ class Server:
         self._most = most
         self._room = BoundedSemaphore(most)
         self._mine = local()
+        self._numbers: dict[str, int] = {}
+        """Which collection served under each name when it was last read."""
 
     # -- opening ---------------------------------------------------------------
 
@@ -266,7 +315,7 @@ class Server:
                     lent.append(other)
                     return other if now == state else None
 
-                yield Reading(raw, place, again), state
+                yield Reading(raw, place, again, state.meta if state else None), state
                 lent[-1].execute("COMMIT")
             sound = True
         finally:
@@ -300,7 +349,10 @@ class Server:
             except Empty:
                 raw, idle = self._connect(self._read_url), False
             try:
-                return raw, _begin_snapshot(raw, name)
+                state = _begin_snapshot(raw, name, self._numbers.get(name))
+                if state is not None:
+                    self._numbers[name] = state.collection
+                return raw, state
             except psycopg.OperationalError:
                 lost = raw.broken or raw.closed
                 raw.close()
@@ -319,23 +371,35 @@ class Server:
                 return
 
 
-def _begin_snapshot(raw: psycopg.Connection[Any], name: str) -> Serving | None:
-    raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+def _begin_snapshot(
+    raw: psycopg.Connection[Any], name: str, expected: int | None
+) -> Serving | None:
+    """Begin a snapshot; it takes one round trip if the expected collection still serves."""
+    select = "" if expected is None else f"SET LOCAL lookfar.collection = {expected:d};"
+    statement = sql.SQL(
+        f"{_BEGIN}; {select} SELECT collection, fingerprint, dimensions, model FROM collections"
+        f" WHERE name = {{}} AND serving; {_META}"
+    ).format(sql.Literal(name))
     try:
-        row = raw.execute(_SERVING, (name,)).fetchone()
+        # Several statements in one message cannot be prepared.
+        cursor = raw.execute(statement, prepare=False)
     except (errors.UndefinedTable, errors.InvalidSchemaName):
         raw.execute("ROLLBACK")
-        raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        raw.execute(_BEGIN)
         schema.read_version(raw)
         return None
-    if row is None:
+    results = [] if cursor.description is None else [cursor.fetchall()]
+    while cursor.nextset():
+        if cursor.description is not None:
+            results.append(cursor.fetchall())
+    serving, meta = results[0], dict(results[1])
+    if not serving:
         return None
-    collection, fingerprint, dimensions, model = row
-    select_in_transaction(raw, collection)
-    query = "SELECT key, value FROM meta WHERE key IN ('active', 'keywords_stamp')"
-    meta = dict(raw.execute(query).fetchall())
-    active, commit = int(meta.get("active", 0)), meta.get("keywords_stamp", "")
-    return Serving(collection, fingerprint, dimensions, model, active, commit)
+    collection, fingerprint, dimensions, model = serving[0]
+    if collection != expected:
+        select_in_transaction(raw, collection)
+        meta = dict(raw.execute(_META).fetchall())
+    return Serving(collection, fingerprint, dimensions, model, int(meta.get("active", 0)), meta)
 
 
 def select_in_transaction(raw: psycopg.Connection[Any], collection: int) -> None:

@@ -5,19 +5,20 @@ A snapshot is one transaction, whichever generation is activated meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from lookfar.model import Filters, VectorPass
+from lookfar.model import Failure, Filters, VectorPass
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.keywords.fields import NAMES
 from lookfar.store.postgres import vector_search
-from lookfar.store.postgres.keywords import Memory, PostgresKeywords
+from lookfar.store.postgres.keywords import Memory, PostgresKeywords, RecentStreams
 from lookfar.store.postgres.server import Reading, Serving
+from lookfar.store.postgres.vector_memory import VectorMemory, nearest_rows
 from lookfar.store.shared.snapshot import StoredSnapshot
 
 if TYPE_CHECKING:
@@ -25,14 +26,22 @@ if TYPE_CHECKING:
 
     from lookfar.ports import Need, Place, Streams
 
+T = TypeVar("T")
+
 
 class PostgresEpoch:
     """What this process remembers of one numbered collection."""
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(
+        self, serving: Serving, fill: Callable[[VectorMemory], None], vector_bytes: int
+    ) -> None:
+        """``fill`` copies the serving vectors into a memory of at most ``vector_bytes``."""
         self.collection = serving.collection
         self.dimensions = serving.dimensions
         self.remembered = Remembered()
+        self.streams = RecentStreams()
+        self.vectors = VectorMemory(serving.dimensions, vector_bytes)
+        self.fill = fill
         self._lock = Lock()
         self._memory: tuple[int, Memory] = (-1, Memory())
 
@@ -52,14 +61,57 @@ class PostgresSnapshot(StoredSnapshot):
 
     _connection: Reading
 
-    def __init__(self, epoch: PostgresEpoch, connection: Reading, generation: int) -> None:
-        keywords = PostgresKeywords(connection, epoch.memory(catalog.keywords_stamp(connection)))
+    def __init__(
+        self, epoch: PostgresEpoch, connection: Reading, serving: Serving, generation: int
+    ) -> None:
+        memory = epoch.memory(catalog.keywords_stamp(connection))
+        keywords = PostgresKeywords(connection, memory, epoch.streams)
         super().__init__(connection, generation, epoch.remembered, keywords)
         self._epoch = epoch
+        self._serving = serving
+        self._memory = memory
+        self._vectors: NDArray[np.float16] | None = None
+        self._vectors_sought = False
+        self._texts: dict[tuple[int, str], str | None] = {}
+        """The texts that were read last, which may be too many for the memory."""
 
     def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:  # noqa: ARG002
         """Return every admitted document: the server stores no signatures to rule any out."""
         return self._every_document() if admitted is None else admitted
+
+    def preload_texts(self, uris: Sequence[str]) -> None:
+        known = self._memory.texts
+        lacking = [uri for uri in uris if (self.generation, uri) not in known]
+        if not lacking:
+            return
+        texts: dict[tuple[int, str], str | None] = {(self.generation, uri): None for uri in lacking}
+        for some in catalog.batches(lacking):
+            for uri, text in catalog.live_texts(self._connection, some, self.generation):
+                texts[self.generation, uri] = text
+        self._memory.keep_texts(texts)
+        self._texts = texts
+
+    def text(self, uri: str) -> str | None:
+        key = (self.generation, uri)
+        for texts in (self._memory.texts, self._texts):
+            if key in texts:
+                return texts[key]
+        self.preload_texts([uri])
+        return self._texts[key]
+
+    def manifest(self) -> Mapping[str, Any]:
+        return self._cached_result("manifest", super().manifest)
+
+    def failures(self) -> list[Failure]:
+        return self._cached_result("failures", super().failures)
+
+    def _cached_result(self, name: str, read: Callable[[], T]) -> T:
+        """Return a result that depends on nothing but the commit and the generation."""
+        results = self._memory.results
+        if (name, self.generation) not in results:
+            results[name, self.generation] = read()
+        result: T = results[name, self.generation]
+        return result
 
     def streams(self, uri: str) -> Streams | None:
         document = self.document(uri)
@@ -85,11 +137,14 @@ class PostgresSnapshot(StoredSnapshot):
         scope = self._scopes.resolve(filters)
         listed = self._scopes.list_documents(scope)
         among = None if listed is None else self._scopes.vector_rows(listed)
-        fetch, exact = limit, False
+        fetch, exact, copied = limit, False, self._copied_vectors()
         while True:
-            rows, exact = vector_search.nearest(
-                self._connection, self._epoch.collection, query, fetch, among, exact=exact
-            )
+            if copied is not None:
+                rows, exact = nearest_rows(copied, query, fetch, among), True
+            else:
+                rows, exact = vector_search.nearest(
+                    self._connection, self._epoch.collection, query, fetch, among, exact=exact
+                )
             alive = self._recent_places().by_vector(
                 self._connection, self.generation, [row for row, _ in rows]
             )
@@ -113,19 +168,34 @@ class PostgresSnapshot(StoredSnapshot):
         scores: list[float] = (self.vectors(places) @ half).astype(float).tolist()
         return scores
 
+    def _copied_vectors(self) -> NDArray[np.float16] | None:
+        """Return the vectors of this snapshot, if this process has a copy of them."""
+        if not self._vectors_sought:
+            # Once: all comparisons of a question are made in the same place.
+            self._vectors_sought = True
+            epoch = self._epoch
+            self._vectors = epoch.vectors.rows(self._connection, self._serving, epoch.fill)
+        return self._vectors
+
+    def _stored_vectors(self, rows: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        copied = self._copied_vectors()
+        if copied is None:
+            return vector_search.stored_vectors(self._connection, rows)
+        return {row: copied[row].astype(np.float32) for row in rows}
+
     def vectors(self, places: Sequence[Place]) -> NDArray[np.float32]:
         rows = {place.vector for place in places if place.vector is not None}
-        stored = vector_search.stored_vectors(self._connection, sorted(rows))
+        stored = self._stored_vectors(sorted(rows))
         vectors = np.zeros((len(places), self.dimensions), dtype=np.float32)
         for at, place in enumerate(places):
-            if place.vector in stored:
+            if place.vector is not None and place.vector in stored:
                 vectors[at] = stored[place.vector]
         return vectors
 
     def _mean_vector(self, rows: Sequence[int]) -> NDArray[np.float32] | None:
         if not rows:
             return None
-        stored = vector_search.stored_vectors(self._connection, rows)
+        stored = self._stored_vectors(rows)
         between: NDArray[np.float32] = np.mean([stored[row] for row in rows], axis=0)
         length = float(np.linalg.norm(between))
         return (between / np.float32(length)).astype(np.float32) if length else None
@@ -133,6 +203,7 @@ class PostgresSnapshot(StoredSnapshot):
     def vector_pass(self) -> VectorPass:
         rows = catalog.vector_rows(self._connection)
         indexes = vector_search.list_indexes(self._connection)
-        if vector_search.index_name(self._epoch.collection) not in indexes:
+        unindexed = vector_search.index_name(self._epoch.collection) not in indexes
+        if unindexed or self._epoch.vectors.has_room(rows):
             return VectorPass(rows, "exact", rows)
         return VectorPass(rows, "coarse", vector_search.CANDIDATES)

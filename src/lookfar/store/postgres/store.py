@@ -35,6 +35,7 @@ from lookfar.store.postgres.server import (
     typed_errors,
 )
 from lookfar.store.postgres.snapshot import PostgresEpoch, PostgresSnapshot
+from lookfar.store.postgres.vector_memory import VECTOR_BYTES, VectorMemory
 from lookfar.store.postgres.vector_search import tune
 from lookfar.store.postgres.write_session import PostgresWriter, remove_purged_terms, remove_traces
 from lookfar.store.shared.stored_generations import StoredGenerations
@@ -47,12 +48,16 @@ T = TypeVar("T")
 
 
 class PostgresStore(StoredGenerations):
-    def __init__(self, server: Server, name: str, folder: Path) -> None:
-        """``folder`` is for what belongs to this machine alone; it need not exist."""
+    def __init__(
+        self, server: Server, name: str, folder: Path, vector_bytes: int = VECTOR_BYTES
+    ) -> None:
+        """``folder`` is for what belongs to this machine alone; it need not exist. Vectors of at
+        most ``vector_bytes`` are compared by the front ends, more by the server."""
         self.folder = folder
         self.name = name
         self._only_copy = name.startswith(_DATABASES)
         self._server = server
+        self._vector_bytes = vector_bytes
         self._epoch: PostgresEpoch | None = None
         self._seen: int | None = None
         """The number last read or written here: if damage is found, it is in this one."""
@@ -102,8 +107,19 @@ class PostgresStore(StoredGenerations):
             wanted = generations.resolve(connection, generation)
             epoch = self._epoch
             if epoch is None or epoch.collection != serving.collection:
-                epoch = self._epoch = PostgresEpoch(serving)
-            yield PostgresSnapshot(epoch, connection, wanted)
+                epoch = self._epoch = PostgresEpoch(serving, self._fill, self._vector_bytes)
+            yield PostgresSnapshot(epoch, connection, serving, wanted)
+
+    def _fill(self, memory: VectorMemory) -> None:
+        """Copy the serving vectors into a memory, if that is the one of the serving collection."""
+        with self._reading() as (connection, serving):
+            epoch = self._epoch
+            if (
+                epoch is not None
+                and epoch.vectors is memory
+                and epoch.collection == serving.collection
+            ):
+                memory.extend(connection, serving)
 
     def verify(self, on_step: OnStep | None = None) -> list[Damage]:
         try:
@@ -268,7 +284,7 @@ class PostgresStore(StoredGenerations):
             yield session
         if session.activated:
             self._seen = number
-            tune(connection, number, dimensions, session.changes)
+            tune(connection, number, dimensions, session.changes, self._vector_bytes)
 
     # -- removing ------------------------------------------------------------------
 

@@ -84,7 +84,7 @@ def _by_score(hit: tuple[int, float]) -> tuple[float, int]:
 
 def stored_vectors(
     connection: ServerConnection, rows: Sequence[int]
-) -> dict[int | None, NDArray[np.float32]]:
+) -> dict[int, NDArray[np.float32]]:
     if not rows:
         return {}
     rows_sent = connection.ask(
@@ -112,12 +112,15 @@ def list_indexes(connection: ServerConnection) -> set[str]:
     return {name for (name,) in rows}
 
 
-def tune(connection: ServerConnection, number: int, dimensions: int, changes: int) -> None:
-    """Update the planner's statistics, and index the vectors of a large collection."""
+def tune(
+    connection: ServerConnection, number: int, dimensions: int, changes: int, vector_bytes: int
+) -> None:
+    """Update the planner's statistics, and index vectors that are too many for front ends."""
     if changes >= _WORTH_ANALYSING:
         for table in schema.TABLES:
             connection.ask(f"ANALYZE {table}")
-    many = catalog.vector_rows(connection) >= EXACT_BELOW
+    rows = catalog.vector_rows(connection)
+    many = rows >= EXACT_BELOW and rows * dimensions * 2 > vector_bytes
     if many and 1 < dimensions <= _MOST_DIMENSIONS:
         _create_vector_index(connection, number, dimensions)
 

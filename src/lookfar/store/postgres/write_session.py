@@ -19,6 +19,7 @@ from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import TRACES, UNSETTLED
 from lookfar.store.postgres.keywords import KeywordWriter
 from lookfar.store.postgres.server import Halfvec, ServerConnection, select_in_transaction
+from lookfar.store.postgres.vector_memory import ERASURES, VECTOR_ROWS
 from lookfar.store.shared.write_session import WriteSession
 
 _ERASED: Final = -2
@@ -118,6 +119,7 @@ class PostgresWriter(WriteSession):
         self._keywords.flush()
         _record_commit(self._connection)
         catalog.record_marks(self._connection, self._next_document - 1, self._next_key - 1)
+        catalog.record(self._connection, VECTOR_ROWS, self._next_row)
 
     def activate(self, manifest: Mapping[str, Any]) -> int:
         connection = self._connection
@@ -178,4 +180,6 @@ def remove_traces(connection: ServerConnection, collection: int) -> None:
             "UPDATE embeddings SET vector = NULL, checksum = %s WHERE checksum = %s RETURNING row",
             (_ERASED, UNSETTLED),
         )
+        erasures = catalog.read_number(connection, ERASURES)
+        catalog.record(connection, ERASURES, erasures + 1)
         connection.execute("DELETE FROM meta WHERE key = ?", (TRACES,))

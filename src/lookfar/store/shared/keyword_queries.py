@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from lookfar.model import Filters
 from lookfar.ports import Keywords, Place, Statistics, Terms
@@ -126,7 +126,10 @@ class KeywordQueries:
         self._keywords = self._keywords.scored_with(shared)
 
     def knows(self, term: str) -> bool:
-        return self._keywords.knows(term)
+        return bool(self._keywords.known_terms([term]))
+
+    def known_terms(self, terms: Collection[str]) -> set[str]:
+        return self._keywords.known_terms(terms)
 
     def _places(self, keys: Sequence[int]) -> dict[int, Place]:
         return self._recent_places().by_key(self._connection, self.generation, keys)

@@ -217,6 +217,9 @@ class StoredSnapshot(KeywordQueries, ABC):
         document = self.document(uri)
         return catalog.sections(self._connection, document["id"]) if document else []
 
+    def preload_texts(self, uris: Sequence[str]) -> None:
+        """Read texts that will be asked for; nothing to do where a read is not a round trip."""
+
     def text(self, uri: str) -> str | None:
         return _read_text(self._connection, self.generation, self._check_version, uri)
 
@@ -436,5 +439,10 @@ def _read_document(
 def _read_text(
     connection: Connection, generation: int, check_version: CheckVersion | None, uri: str
 ) -> str | None:
-    document = _read_document(connection, generation, check_version, uri)
-    return catalog.text(connection, document["text_sha"]) if document else None
+    stored = catalog.live_text(connection, uri, generation)
+    if stored is None:
+        return None
+    document, text_sha, body = stored
+    if check_version is not None:
+        check_version(document)
+    return catalog.decode_text(connection, text_sha, body)

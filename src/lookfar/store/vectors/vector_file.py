@@ -124,7 +124,7 @@ class VectorFile:
     ) -> NDArray[np.float64]:
         if not wanted:
             return np.empty(0)
-        return _dots(query, rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)])
+        return dot_products(query, rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)])
 
     def chosen(self, rows: NDArray[np.float16], wanted: Sequence[int]) -> NDArray[np.float32]:
         return rows[self._existing(np.asarray(wanted, dtype=np.intp), rows)].astype(np.float32)
@@ -152,12 +152,12 @@ class VectorFile:
         if among is None and allowed is not None and allowed.mean() <= _FEW:
             among = np.flatnonzero(allowed)
         if among is not None:
-            best, values = _best(_dots(query, rows[self._existing(among, rows)]), limit)
+            best, values = best_rows(dot_products(query, rows[self._existing(among, rows)]), limit)
             return among[best], values
         segments = self.coarse.segments(len(rows)) if self.is_many(len(rows)) else []
         proposed = max(_count_proposed(len(rows)), _PROPOSED_PER_WANTED * limit)
         if allowed is None and (not segments or proposed >= len(rows)):
-            return _best(_dots(query, rows), limit)
+            return best_rows(dot_products(query, rows), limit)
         return self._coarse_nearest(query, rows, limit, segments, proposed, allowed)
 
     def _coarse_nearest(
@@ -171,17 +171,17 @@ class VectorFile:
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Score the proposed rows of the segments, and all rows outside them, exactly."""
         near = self.coarse.propose(query, segments, proposed, allowed)
-        candidates, values = [near], [_dots(query, rows[near])]
+        candidates, values = [near], [dot_products(query, rows[near])]
         for first, last in self.coarse.gaps(segments, len(rows)):
             # Scoring all rows takes less time than selecting the allowed ones first.
-            numbers, scores = np.arange(first, last), _dots(query, rows[first:last])
+            numbers, scores = np.arange(first, last), dot_products(query, rows[first:last])
             if allowed is not None:
                 numbers, scores = numbers[allowed[first:last]], scores[allowed[first:last]]
             candidates.append(numbers)
             values.append(scores)
         merged, scores = np.concatenate(candidates), np.concatenate(values)
         order = np.argsort(merged, kind="stable")
-        best, scores = _best(scores[order], limit)
+        best, scores = best_rows(scores[order], limit)
         return merged[order[best]], scores
 
     def recall(self, count: int) -> Recall | None:
@@ -252,7 +252,8 @@ def checksum(content: bytes, vector: bytes) -> int:
     return crc32(content, crc32(vector))
 
 
-def _dots(query: NDArray[np.float32], rows: NDArray[np.float16]) -> NDArray[np.float64]:
+def dot_products(query: NDArray[np.float32], rows: NDArray[np.float16]) -> NDArray[np.float64]:
+    """Return the similarity of each row to a question."""
     if not len(rows):
         return np.empty(0)
     import numkong
@@ -261,7 +262,10 @@ def _dots(query: NDArray[np.float32], rows: NDArray[np.float16]) -> NDArray[np.f
     return np.asarray(numkong.cdist(half, rows, "dot")).reshape(-1)
 
 
-def _best(scores: NDArray[np.float64], limit: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def best_rows(
+    scores: NDArray[np.float64], limit: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the numbers of the ``limit`` highest scores, and these, highest first."""
     if limit < len(scores):
         # Include all rows that tie with the last one, so that the cut does not depend on layout.
         edge = np.partition(scores, len(scores) - limit)[len(scores) - limit]
