@@ -1,8 +1,11 @@
 """How fast is an answer, in process and from a cold command?
 
-    python bench/query.py FOLDER QUERIES.jsonl [--index-dir DIR]
+    python bench/query.py FOLDER QUERIES.jsonl [--index-dir DIR] [--against COMMIT]
 
-QUERIES.jsonl holds one ``{"text": ...}`` per line. Prints p50, p95 and p99 of the
+QUERIES.jsonl holds one ``{"text": ...}`` per line. With ``--against``, two processes answer each
+question in turn, one with this working tree and one with the commit. The best CPU and
+wall time of all rounds and the ratios are printed, and how many answers differ: on a shared machine
+only these ratios are worth comparing. Otherwise prints p50, p95 and p99 of the
 whole query path without and with the freshness check, per mode; what each step
 costs at p50; and the wall time of ``lookfar search`` as a fresh process. The
 baseline of the same run is a bare interpreter start (for the process) and a plain
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -21,7 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import quantiles
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,6 +38,18 @@ from lookfar.retrieve.ranking import Plan, Source
 from lookfar.retrieve.search import collect_candidates, make_stages, search
 
 T = TypeVar("T")
+_ANSWER = """
+import json, sys, time
+from lookfar import Library
+with Library.open(sys.argv[1], index_dir=sys.argv[2]) as library:
+    library.index()
+    for line in sys.stdin:
+        cpu, wall = time.process_time(), time.perf_counter()
+        answer = library.search(json.loads(line))
+        cost = [time.process_time() - cpu, time.perf_counter() - wall]
+        hits = [[hit.uri, hit.span.start, hit.span.end, hit.score] for hit in answer.hits]
+        print(json.dumps([*cost, hits]), flush=True)
+"""
 
 
 def percentiles(seconds: list[float]) -> str:
@@ -99,6 +115,68 @@ def steps(library: Library, queries: list[str]) -> None:
         print(f"  {name:16} {percentiles(seconds)}")
 
 
+class Answering:
+    """A process that answers questions with the program below ``source``."""
+
+    def __init__(self, name: str, source: Path, folder: Path, index: Path) -> None:
+        self.name = name
+        self.cpu: list[float] = []
+        self.wall: list[float] = []
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _ANSWER, folder, index],
+            env={**os.environ, "PYTHONPATH": str(source)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def ask(self, text: str) -> object:
+        """Return the hits of an answer, and note what it cost."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(text), file=self._process.stdin, flush=True)
+        cpu, wall, hits = json.loads(self._process.stdout.readline())
+        self.cpu.append(cpu)
+        self.wall.append(wall)
+        return hits
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def best_of_rounds(seconds: list[float], count: int) -> list[float]:
+    """Return the least that each question took: what it took more is due to other programs."""
+    return [min(seconds[at::count]) for at in range(count)]
+
+
+def compare(folder: Path, index: Path, queries: list[str], against: str, rounds: int) -> None:
+    """Print what questions cost now and with another commit, measured in the same minutes."""
+    with TemporaryDirectory() as work:
+        root = Path(__file__).parent.parent
+        archive = subprocess.run(
+            ["git", "archive", against, "src"], cwd=root, check=True, capture_output=True
+        ).stdout
+        subprocess.run(["tar", "x", "-C", work], input=archive, check=True)
+        trees = {against[:9]: Path(work), "now": root}
+        # An index of its own for each, since one of them may be of another format.
+        both = [Answering(name, tree / "src", folder, index / name) for name, tree in trees.items()]
+        differing = 0
+        for text in queries * rounds:
+            first, second = (answering.ask(text) for answering in both)
+            differing += first != second
+        for answering in both:
+            answering.close()
+    for unit in ("cpu", "wall"):
+        before, after = (
+            best_of_rounds(getattr(answering, unit), len(queries)) for answering in both
+        )
+        for answering, seconds in zip(both, (before, after), strict=True):
+            print(f"{answering.name:10} {unit:4} {percentiles(seconds)}")
+        ratios = sorted(old / new for old, new in zip(before, after, strict=True))
+        print(f"{'':10} {unit:4} ratio at the median {ratios[len(ratios) // 2]:.2f}")
+    print(f"{differing} answers differ")
+
+
 def scan_baseline(library: Library, rounds: int = 20) -> None:
     with library.folder().store.snapshot() as snapshot:
         rows = snapshot.counts().chunks
@@ -134,11 +212,16 @@ def main() -> None:
     parser.add_argument("queries", type=Path)
     parser.add_argument("--index-dir", type=Path)
     parser.add_argument("--most", type=int, default=200)
+    parser.add_argument("--against", metavar="COMMIT")
+    parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     index = given.index_dir or Path(mkdtemp(prefix="lookfar-query-"))
     queries = [json.loads(line)["text"] for line in given.queries.open(encoding="utf-8")][
         : given.most
     ]
+    if given.against:
+        compare(given.folder, index, queries, given.against, given.rounds)
+        return
     with Library.open(given.folder, index_dir=index) as library:
         library.index()
         scan_baseline(library)

@@ -8,7 +8,7 @@ import pytest
 
 from lookfar.model import Filters, Mode
 from lookfar.ports import Place
-from lookfar.retrieve.ranking import Candidate, Plan, Ranking
+from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking
 
 
 def place(
@@ -53,7 +53,7 @@ def ranking(
     top_k: int = 10,
 ) -> Ranking:
     plan = Plan("word", mode, top_k, Filters(), terms, {}, vector, trust)  # type: ignore[arg-type]
-    empty = Ranking(plan, tuple(candidates), (0.0,) * len(candidates))
+    empty = Ranking(plan, Candidates(candidates), (0.0,) * len(candidates))
     return empty.add_step("made", scores, lambda _: "by hand") if scores else empty
 
 

@@ -14,7 +14,7 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.build import Build
 from lookfar.model import Filters, Relation
 from lookfar.ports import CollectionSnapshot
-from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source
+from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking, Source
 from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
 from lookfar.retrieve.stages.recency import boost_recent
 from lookfar.sources.confine import Root
@@ -74,7 +74,7 @@ def ask(snapshot: CollectionSnapshot) -> Ask:
     ) -> tuple[Ranking, list[Source]]:
         plan = Plan("installed", "keyword", 10, filters or Filters(), ("installed",), {}, None, 1.0)
         places = [snapshot.chunks(uri)[0] for uri in scores]
-        candidates = tuple(Candidate(place, 0.0, 0.0, 0.0) for place in places)
+        candidates = Candidates(Candidate(place, 0.0, 0.0, 0.0) for place in places)
         empty = Ranking(plan, candidates, (0.0,) * len(candidates))
         made = empty.add_step("made", list(scores.values()), lambda _: "by hand")
         return made, [Source("files", plan, snapshot, snapshot.text)]
@@ -138,7 +138,7 @@ def test_first_seed_by_uri_is_named_among_equals(tmp_path: Path) -> None:
         chunks = [snapshot.chunks(uri)[0] for uri in ("a.md", "b.md", "c.md")]
         assert chunks[0].document > chunks[1].document
         plan = Plan("c", "keyword", 10, Filters(), ("c",), {}, None, 1.0)
-        candidates = tuple(Candidate(place, 0.0, 0.0, 0.0) for place in chunks)
+        candidates = Candidates(Candidate(place, 0.0, 0.0, 0.0) for place in chunks)
         ranking = Ranking(plan, candidates, (0.5, 0.5, 0.1))
         sources = [Source("files", plan, snapshot, snapshot.text)]
         lifted = boost_linked(2, 0.1, 0.0, EQUAL, sources)(ranking)

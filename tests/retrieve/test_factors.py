@@ -10,7 +10,7 @@ import pytest
 from lookfar.model import Lane, SymbolKind
 from lookfar.ports import Definition, Place
 from lookfar.retrieve.question.intent import detect_intents
-from lookfar.retrieve.ranking import Candidate, Ranking
+from lookfar.retrieve.ranking import Candidate, Candidates, Ranking
 from lookfar.retrieve.stages import factors
 from lookfar.store.keywords.analyser import names_in, terms_of
 
@@ -97,7 +97,7 @@ def test_large_code_counts_less(make_code_ranking: Made, least: int, counts: flo
     ranking, _ = make_code_ranking("x", ("a", "function", False), ("b", "function", False))
     small, large = ranking.candidates
     large = large._replace(place=large.place._replace(end=large.place.start + least))
-    judged = factors.demote_large(replace(ranking, candidates=(small, large)))
+    judged = factors.demote_large(replace(ranking, candidates=Candidates((small, large))))
     assert judged.scores == pytest.approx((0.5, 0.5 * counts))
 
 

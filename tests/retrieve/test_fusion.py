@@ -18,7 +18,7 @@ from lookfar.retrieve.answer.relevance import (
     judge_confidence,
     measure_relevance,
 )
-from lookfar.retrieve.ranking import Candidate, Ranking
+from lookfar.retrieve.ranking import Candidate, Candidates, Ranking
 from lookfar.retrieve.search import make_stages
 from lookfar.retrieve.stages.fuse import fuse_by_rank, fuse_by_score, weigh_by_variance
 
@@ -87,7 +87,9 @@ def test_retriever_with_little_variance_counts_less(
     assert (near, by_words) == pytest.approx((0.45 / 0.95, 0.5 / 0.95))
     assert weigh_by_variance(0.05, 0.1)(ranking, 0.5, 0.5) == pytest.approx((0.5, 0.5))
     # A retriever without any variance still has the minimum weight.
-    flat = replace(ranking, candidates=tuple(c._replace(vector=0.4) for c in ranking.candidates))
+    flat = replace(
+        ranking, candidates=Candidates(c._replace(vector=0.4) for c in ranking.candidates)
+    )
     assert weigh_by_variance(0.1, 0.2)(flat, 0.5, 0.5) == pytest.approx((0.1 / 0.6, 0.5 / 0.6))
     # A single retriever keeps its weight.
     assert weigh_by_variance(0.1, 0.1)(ranking, 0.0, 0.75) == (0.0, 0.75)

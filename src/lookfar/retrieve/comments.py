@@ -16,7 +16,7 @@ from lookfar.config import SearchSettings
 from lookfar.model import Comment, Document
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
-from lookfar.retrieve.ranking import Candidate, Results, Source
+from lookfar.retrieve.ranking import Candidate, Candidates, Results, Source
 from lookfar.retrieve.retrievers.programs import score_words
 from lookfar.retrieve.search import collect_candidates, make_stages, rank
 from lookfar.text.parse.comments import find_comments
@@ -46,7 +46,7 @@ def search_with_comments(
     remarks = _find_comments(asked, chunks, ranking.rarity, most)
     if ranking.plan.mode == "keyword":
         remarks = [remark for remark in remarks if remark.keyword]
-    candidates = (*ranking.candidates, *remarks)
+    candidates = Candidates((*ranking.candidates, *remarks))
     ranking = replace(ranking, candidates=candidates, scores=(0.0,) * len(candidates))
     for stage in make_stages(settings, asked):
         ranking = stage(ranking)

@@ -7,9 +7,10 @@ answer ten. A stage changes scores only by adding a step that records how much i
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import compress
 from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -138,6 +139,29 @@ class Candidate(NamedTuple):
         return self.source, self.place.key
 
 
+class Candidates(tuple[Candidate, ...]):
+    """The candidates of a question, with the columns that many stages need, each made once."""
+
+    @cached_property
+    def documents(self) -> list[tuple[int, int]]:
+        """See ``Candidate.document``."""
+        return [(candidate.source, candidate.place.document) for candidate in self]
+
+    @cached_property
+    def chunks(self) -> list[tuple[int, int]]:
+        """See ``Candidate.chunk``."""
+        return [(candidate.source, candidate.place.key) for candidate in self]
+
+    @cached_property
+    def lanes(self) -> list[str]:
+        return [candidate.place.lane for candidate in self]
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """All kinds of documents among them."""
+        return frozenset(self.lanes)
+
+
 class NamedPlace(NamedTuple):
     """A chunk that a name in the question refers to."""
 
@@ -166,7 +190,7 @@ class Ranking:
     """Candidates with their scores so far."""
 
     plan: Plan
-    candidates: tuple[Candidate, ...]
+    candidates: Candidates
     scores: tuple[float, ...]
     steps: tuple[Step, ...] = ()
     rarity: Mapping[str, float] = field(default_factory=dict)
@@ -202,16 +226,23 @@ class Ranking:
         none = (0.0,) * len(candidates)
         return replace(
             self,
-            candidates=(*self.candidates, *candidates),
+            candidates=Candidates((*self.candidates, *candidates)),
             scores=(*self.scores, *none),
             steps=tuple(replace(step, added=(*step.added, *none)) for step in self.steps),
         )
 
     def order(self) -> list[int]:
         """Return the positions of the candidates, best first; ties go by URI, start, collection."""
-
-        keys = sorted(map(self._rank_key, range(len(self.candidates))))
-        return [key[-1] for key in keys]
+        scores = self.scores
+        order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
+        # Equal scores are few, and making the whole key of every candidate takes longer.
+        last = 0
+        for rank in range(1, len(order) + 1):
+            if rank == len(order) or scores[order[rank]] != scores[order[last]]:
+                if rank > last + 1:
+                    order[last:rank] = sorted(order[last:rank], key=self._rank_key)
+                last = rank
+        return order
 
     def best(self) -> Candidate:
         """Return the first candidate of :meth:`order`, without sorting the others."""
@@ -253,20 +284,20 @@ def within_reach(ranking: Ranking, lift: float) -> list[int]:
     Each kind is measured by itself, since a later stage may lower all commits. All code is within
     reach, since later stages demote tests and repeated files.
     """
-    scores_by_kind: dict[str, list[float]] = defaultdict(list)
-    for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
-        scores_by_kind[candidate.place.lane].append(score)
-    least = {
-        kind: -math.inf if kind == "code" else sorted(scores, reverse=True)[:DEPTH][-1] - lift
-        for kind, scores in scores_by_kind.items()
-    }
-    return [
-        at
-        for at, (candidate, score) in enumerate(
-            zip(ranking.candidates, ranking.scores, strict=True)
-        )
-        if score >= least[candidate.place.lane]
-    ]
+    candidates, scores = ranking.candidates, ranking.scores
+    least = {}
+    for kind in candidates.kinds:
+        own = scores
+        if len(candidates.kinds) > 1:
+            own = tuple(compress(scores, [lane == kind for lane in candidates.lanes]))
+        depth = sorted(own, reverse=True)[:DEPTH][-1] - lift
+        least[kind] = -math.inf if kind == "code" else depth
+    if len(least) == 1:
+        (depth,) = least.values()
+        return [at for at, score in enumerate(scores) if score >= depth]
+    limits = map(least.__getitem__, candidates.lanes)
+    return [at for at, (score, depth) in enumerate(zip(scores, limits, strict=True))
+            if score >= depth]  # fmt: skip
 
 
 Stage = Callable[[Ranking], Ranking]

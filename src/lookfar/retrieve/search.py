@@ -22,7 +22,7 @@ from lookfar.retrieve.answer.relevance import (
     note_low_relevance,
 )
 from lookfar.retrieve.question.expand import ground_plans
-from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Results, Source, Stage
+from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking, Results, Source, Stage
 from lookfar.retrieve.retrievers import programs
 from lookfar.retrieve.retrievers.candidates import (
     gather_candidates,
@@ -154,13 +154,15 @@ def collect_candidates(
     gathered = [
         gather_candidates(plan, snapshot, settings, at) for at, (plan, snapshot) in enumerate(asked)
     ]
-    candidates = tuple(chain.from_iterable(ranking.candidates for ranking in gathered))
+    candidates = gathered[0].candidates
+    if len(gathered) > 1:
+        candidates = Candidates(chain.from_iterable(ranking.candidates for ranking in gathered))
     if also:
         wanted = (
             _candidates_from(also, ranking.plan, asked[at][1], settings, at)
             for at, ranking in enumerate(gathered)
         )
-        candidates = tuple(dict.fromkeys(chain(candidates, *wanted)))
+        candidates = Candidates(dict.fromkeys(chain(candidates, *wanted)))
     # If any collection has a model, use its plan: otherwise meaning would count for none.
     lead = next((ranking for ranking in gathered if ranking.plan.vector is not None), gathered[0])
     none = (0.0,) * len(candidates)

@@ -12,7 +12,7 @@ from lookfar.ports import Place, Snapshot, Statistics
 from lookfar.retrieve.locate.file_names import extract_path
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.field_weights import chunk_weights, page_weights
-from lookfar.retrieve.ranking import Candidate, Plan, Ranking
+from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking
 from lookfar.retrieve.retrievers.definitions import find_named_places
 
 _PART_OF_NAME = 0.02
@@ -123,7 +123,7 @@ def gather_candidates(
     if plan.mode != "vector":
         unread = {place.document for place in places.values()}.difference(page)
         page |= snapshot.page_scores(terms, of_pages, sorted(unread))
-    candidates = tuple(
+    candidates = Candidates(
         Candidate(
             place,
             keyword.get(key, 0.0),

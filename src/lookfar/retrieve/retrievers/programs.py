@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from lookfar.common.lines import Lines
-from lookfar.retrieve.ranking import Candidate, Ranking, Source
+from lookfar.retrieve.ranking import Candidate, Candidates, Ranking, Source
 from lookfar.store.keywords.analyser import terms_of
 
 
@@ -29,7 +29,7 @@ def replace_with_programs(ranking: Ranking, sources: Sequence[Source], most: int
         candidates += _find_in_page(
             passages, sources[passages[0].source], ranking, most, len(candidates)
         )
-    return replace(ranking, candidates=tuple(candidates), scores=(0.0,) * len(candidates))
+    return replace(ranking, candidates=Candidates(candidates), scores=(0.0,) * len(candidates))
 
 
 def _find_in_page(

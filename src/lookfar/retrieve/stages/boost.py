@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 from lookfar.ports import Place
@@ -22,7 +24,8 @@ def boost_names(weight: float) -> Stage:
             return ranking
 
         def share(place: Place) -> float:
-            return len(wanted & _name_terms(place.uri, place.title, place.path)) / len(wanted)
+            names = map(_name_terms, (place.uri, place.title, *place.path))
+            return len(wanted.intersection(chain.from_iterable(names))) / len(wanted)
 
         added = [0.0] * len(ranking.candidates)
         for at in within_reach(ranking, weight):
@@ -54,10 +57,10 @@ def boost_path(ranking: Ranking) -> Ranking:
     )
 
 
-@lru_cache(maxsize=4096)
-def _name_terms(uri: str, title: str, path: tuple[str, ...]) -> frozenset[str]:
-    """Return the terms of what a passage is called; cached, since passages recur."""
-    return frozenset(terms_of(" ".join((uri, title, *path))))
+@lru_cache(maxsize=16_384)
+def _name_terms(name: str) -> Sequence[str]:
+    """Return the terms of a path, title or heading; cached, since the same headings recur."""
+    return terms_of(name)
 
 
 _STEP: Final = 0.01
@@ -71,10 +74,12 @@ def put_definitions_first(ranking: Ranking) -> Ranking:
     all of them before code that merely uses the name. Of equal ones, that in a file of its name
     comes first.
     """
+    if not ranking.named:
+        return ranking
     named = {
-        at: ranking.named[candidate.chunk]
-        for at, candidate in enumerate(ranking.candidates)
-        if candidate.chunk in ranking.named
+        at: ranking.named[chunk]
+        for at, chunk in enumerate(ranking.candidates.chunks)
+        if chunk in ranking.named
     }
     if not named:
         return ranking

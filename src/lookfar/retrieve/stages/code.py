@@ -191,7 +191,7 @@ def find_identifiers(plan: Plan) -> frozenset[str]:
 
 
 def _has_code(ranking: Ranking) -> bool:
-    return any(candidate.place.lane == "code" for candidate in ranking.candidates)
+    return "code" in ranking.candidates.kinds
 
 
 def _note_name(part: str) -> Callable[[Candidate], str]:

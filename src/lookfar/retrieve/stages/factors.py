@@ -114,6 +114,8 @@ def _multiply(
     note: Callable[[Candidate], str],
 ) -> Ranking:
     """Multiply the scores of code by a factor."""
+    if "code" not in ranking.candidates.kinds:
+        return ranking
     added = [
         (factor(candidate) - 1) * score if candidate.place.lane == "code" else 0.0
         for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)

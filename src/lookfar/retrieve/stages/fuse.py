@@ -10,9 +10,15 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from lookfar.retrieve.question.intent import asks_for_history
-from lookfar.retrieve.ranking import Candidate, Ranking, Stage
+from lookfar.retrieve.ranking import Candidate, Candidates, Ranking, Stage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _CHUNKS_FOR_A_PAGE = 3
 _CHUNKS_FOR_A_FILE = 5
@@ -40,7 +46,7 @@ def weigh_by_variance(threshold: float, least: float) -> Weigh:
         reference = _choose_reference(ranking)
 
         def factor(values: Sequence[float], floor: float | None) -> float:
-            scaled = _scale(values, 1.0, floor, reference=reference)
+            scaled = _scale(np.array(values), 1.0, floor, reference=reference).tolist()
             mean = sum(scaled) / (len(scaled) or 1)
             spread = sum((value - mean) ** 2 for value in scaled) / (len(scaled) or 1)
             return max(least, spread / threshold) if spread < threshold else 1.0
@@ -117,7 +123,7 @@ def fuse_by_score(
 
     def fuse(ranking: Ranking) -> Ranking:
         plan, candidates = ranking.plan, ranking.candidates
-        prose = [candidate.place.lane != "code" for candidate in candidates]
+        prose = np.array([lane != "code" for lane in candidates.lanes], dtype=np.bool_)
         meaning, words = weigh(ranking, *_mode_weights(ranking, vector_weight, keyword_weight))
         total = meaning + words or 1.0
         chunk = (1 - page_share) / total
@@ -127,68 +133,54 @@ def fuse_by_score(
         near_code += (1 - near_code) * (1 - ranking.known_share) if meaning else 0.0
         own = 1 - _FILE_SHARE
         scaled = partial(_scale, reference=_choose_reference(ranking))
-        by_words: list[float] = [0.0] * len(candidates)
-        by_meaning: list[float] = [0.0] * len(candidates)
+        by_words = by_meaning = np.zeros(len(candidates))
         if words:
-            keyword = scaled([c.keyword for c in candidates], 1.0, floor=0.0)
-            whole = scaled([c.page for c in candidates], words * page, floor=0.0)
-            by_words = [(1 - near_code) * own * value for value in keyword]
-            by_chunk = _select(prose, [words * chunk * value for value in keyword], by_words)
+            keyword = scaled(np.array([c.keyword for c in candidates]), 1.0, floor=0.0)
+            whole = scaled(np.array([c.page for c in candidates]), words * page, floor=0.0)
+            by_words = (1 - near_code) * own * keyword
+            by_chunk = np.where(prose, words * chunk * keyword, by_words).tolist()
             ranking = ranking.add_step("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
             ranking = ranking.add_step(
                 "page keyword",
-                _select(prose, whole),
+                np.where(prose, whole, 0.0).tolist(),
                 lambda c: f"bm25 {c.page:.3f}",
                 whole_document=True,
             )
         if meaning:
             nearness = _align_models(ranking, prose)
             vector = scaled(nearness, 1.0)
-            page_near = scaled(_score_pages(candidates, nearness), meaning * page)
-            by_meaning = [near_code * own * value for value in vector]
-            by_vector = _select(prose, [meaning * chunk * value for value in vector], by_meaning)
+            page_near = scaled(_score_pages(candidates, nearness.tolist()), meaning * page)
+            by_meaning = near_code * own * vector
+            by_vector = np.where(prose, meaning * chunk * vector, by_meaning).tolist()
             ranking = ranking.add_step("vector", by_vector, lambda c: f"cosine {c.vector:.3f}")
             ranking = ranking.add_step(
-                "page vector", _select(prose, page_near), _note_page, whole_document=True
+                "page vector",
+                np.where(prose, page_near, 0.0).tolist(),
+                _note_page,
+                whole_document=True,
             )
-        if not all(prose):
-            files = _score_files(
-                candidates, [a + b for a, b in zip(by_words, by_meaning, strict=True)], prose
-            )
+        if "code" in candidates.kinds:
+            files = _score_files(candidates, (by_words + by_meaning).tolist())
             ranking = ranking.add_step("file", files, _note_file, whole_document=True)
         return ranking
 
     return fuse
 
 
-def _select(
-    prose: Sequence[bool], values: Sequence[float], code: Sequence[float] | None = None
-) -> list[float]:
-    """Return ``values`` for prose and ``code`` for code; 0 for code if it is not given."""
-    if code is None:
-        return [value if is_prose else 0.0 for is_prose, value in zip(prose, values, strict=True)]
-    return [
-        value if is_prose else other
-        for is_prose, value, other in zip(prose, values, code, strict=True)
-    ]
-
-
-def _score_files(
-    candidates: Sequence[Candidate], scores: Sequence[float], prose: Sequence[bool]
-) -> list[float]:
+def _score_files(candidates: Candidates, scores: Sequence[float]) -> list[float]:
     """Return for each chunk of code the sum of the best chunks of its file."""
     scores_by_file: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for candidate, score, is_prose in zip(candidates, scores, prose, strict=True):
-        if not is_prose:
-            scores_by_file[candidate.document].append(score)
+    for document, lane, score in zip(candidates.documents, candidates.lanes, scores, strict=True):
+        if lane == "code":
+            scores_by_file[document].append(score)
     together = {
         document: sum(sorted(values)[-_CHUNKS_FOR_A_FILE:])
         for document, values in scores_by_file.items()
     }
     best = max(together.values(), default=0.0) or 1.0
     return [
-        0.0 if is_prose else _FILE_SHARE * together[candidate.document] / best
-        for candidate, is_prose in zip(candidates, prose, strict=True)
+        _FILE_SHARE * together[document] / best if lane == "code" else 0.0
+        for document, lane in zip(candidates.documents, candidates.lanes, strict=True)
     ]
 
 
@@ -200,61 +192,59 @@ def _note_page(_: Candidate) -> str:
     return f"mean of the {_CHUNKS_FOR_A_PAGE} nearest chunks of the document"
 
 
-def _align_models(ranking: Ranking, prose: Sequence[bool]) -> list[float]:
+def _align_models(ranking: Ranking, prose: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return cosines on one scale: a model for code may have another range than that for prose."""
-    values = [candidate.vector for candidate in ranking.candidates]
+    values = np.array([candidate.vector for candidate in ranking.candidates])
     vector = ranking.plan.vector
-    if vector is None or getattr(vector, "ndim", 1) == 1 or all(prose) or not any(prose):
+    if vector is None or getattr(vector, "ndim", 1) == 1 or prose.all() or not prose.any():
         return values
-    first = [value for value, is_prose in zip(values, prose, strict=True) if is_prose]
-    second = [value for value, is_prose in zip(values, prose, strict=True) if not is_prose]
-    low, high = min(first), max(first)
-    least, width = min(second), (max(second) - min(second)) or 1.0
-    return [
-        value if is_prose else low + (value - least) / width * (high - low)
-        for value, is_prose in zip(values, prose, strict=True)
-    ]
+    first, second = values[prose], values[~prose]
+    low, high = first.min(), first.max()
+    least, width = second.min(), (second.max() - second.min()) or 1.0
+    return np.where(prose, values, low + (values - least) / width * (high - low))
 
 
-def _score_pages(candidates: Sequence[Candidate], nearness: Sequence[float]) -> list[float]:
+def _score_pages(candidates: Candidates, nearness: Sequence[float]) -> NDArray[np.float64]:
     """Return for each candidate the mean of the nearest chunks in its document."""
     near: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for candidate, value in zip(candidates, nearness, strict=True):
-        near[candidate.document].append(value)
+    for document, value in zip(candidates.documents, nearness, strict=True):
+        near[document].append(value)
     page = {
-        document: sum(sorted(values)[-_CHUNKS_FOR_A_PAGE:]) / min(len(values), _CHUNKS_FOR_A_PAGE)
+        document: values[0]
+        if len(values) == 1
+        else sum(sorted(values)[-_CHUNKS_FOR_A_PAGE:]) / min(len(values), _CHUNKS_FOR_A_PAGE)
         for document, values in near.items()
     }
-    return [page[candidate.document] for candidate in candidates]
+    return np.array([page[document] for document in candidates.documents])
 
 
-def _choose_reference(ranking: Ranking) -> list[int]:
-    """Return the candidates whose best and worst scores define the scale.
+def _choose_reference(ranking: Ranking) -> NDArray[np.bool_] | None:
+    """Return which candidates' best and worst scores define the scale; ``None`` if all do.
 
     Commits are excluded if there are documents, whose scores must not depend on the history.
     """
-    plan = ranking.plan
-    others = [at for at, c in enumerate(ranking.candidates) if c.place.lane != "commits"]
-    if not others or "commits" in plan.filters.lanes or asks_for_history(plan.text):
-        return list(range(len(ranking.candidates)))
-    return others
+    plan, kinds = ranking.plan, ranking.candidates.kinds
+    if "commits" not in kinds or kinds == {"commits"} or "commits" in plan.filters.lanes:
+        return None
+    if asks_for_history(plan.text):
+        return None
+    return np.array([lane != "commits" for lane in ranking.candidates.lanes])
 
 
 def _scale(
-    values: Sequence[float],
+    values: NDArray[np.float64],
     share: float,
     floor: float | None = None,
     *,
-    reference: Sequence[int],
-) -> list[float]:
+    reference: NDArray[np.bool_] | None,
+) -> NDArray[np.float64]:
     """Scale ``values`` from 0 (the worst reference, or ``floor``) to ``share`` (the best)."""
-    if not values:
-        return []
-    reference_values = [values[at] for at in reference]
-    low = min(reference_values) if floor is None else floor
-    width = max(reference_values) - low
+    if not len(values):
+        return values
+    reference_values = values if reference is None else values[reference]
+    low = float(reference_values.min()) if floor is None else floor
+    width = float(reference_values.max()) - low
     if width <= 0:
-        return [share if value > 0 else 0.0 for value in values]
-    if len(reference_values) == len(values):
-        return [(value - low) * share / width for value in values]
-    return [max(0.0, min((value - low) * share / width, share)) for value in values]
+        return np.where(values > 0, share, 0.0)
+    scaled = (values - low) * share / width
+    return scaled if reference is None else np.clip(scaled, 0.0, share)

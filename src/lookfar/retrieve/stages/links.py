@@ -8,6 +8,7 @@ So a link counts from source to target and not back. A page such as ``guide.md``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from heapq import nsmallest
 
 from lookfar.model import Relation
 from lookfar.retrieve.neighbours.related import classify_link, find_headings
@@ -54,7 +55,7 @@ def boost_linked(
             return ranking
         return ranking.add_step(
             "links",
-            [lifts.get(candidate.document, (0.0, ""))[0] for candidate in ranking.candidates],
+            [lifts.get(document, (0.0, ""))[0] for document in ranking.candidates.documents],
             lambda c: lifts[c.document][1],
             whole_document=True,
         )
@@ -168,20 +169,23 @@ def boost_community(seeds: int, factor: float, sources: Sequence[Source]) -> Sta
 def _best_by_document(ranking: Ranking) -> dict[Document, tuple[float, Candidate]]:
     """Return the best chunk score of each document, and the first chunk that has it."""
     best: dict[Document, tuple[float, Candidate]] = {}
-    for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
-        known = best.get(candidate.document)
+    candidates = ranking.candidates
+    rows = zip(candidates.documents, ranking.scores, candidates, strict=True)
+    for document, score, candidate in rows:
+        known = best.get(document)
         if known is None or score > known[0]:
-            best[candidate.document] = (score, candidate)
+            best[document] = (score, candidate)
     return best
 
 
 def _choose_seeds(best: Mapping[Document, tuple[float, Candidate]], seeds: int) -> list[Document]:
     """Return the best documents of prose, best first."""
-    prose = [
-        document for document in best if best[document][1].place.lane not in ("code", "commits")
-    ]
-    prose.sort(key=lambda document: (-best[document][0], best[document][1].place.uri, document[0]))
-    return prose[:seeds]
+    prose = (
+        (-score, candidate.place.uri, document)
+        for document, (score, candidate) in best.items()
+        if candidate.place.lane not in ("code", "commits")
+    )
+    return [document for _, _, document in nsmallest(seeds, prose)]
 
 
 def _find_below(

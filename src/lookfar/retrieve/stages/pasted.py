@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from lookfar.retrieve.locate.file_names import is_test
-from lookfar.retrieve.ranking import Candidate, Ranking
+from lookfar.retrieve.ranking import Candidate, Candidates, Ranking
 
 _OF_DOCUMENT: Final = 0.8
 """Share of a score that comes from the document's best passages; the rest is the chunk's own."""
@@ -39,7 +39,7 @@ def fuse_with_title(whole: Ranking, title: Ranking) -> Ranking:
             candidates.setdefault(candidate.chunk, candidate)
     fused = replace(
         whole,
-        candidates=tuple(candidates.values()),
+        candidates=Candidates(candidates.values()),
         scores=(0.0,) * len(candidates),
         steps=(),
         named={**title.named, **whole.named},
@@ -92,7 +92,7 @@ def match_path(path: str, uris: Sequence[str]) -> list[str]:
 
 def put_code_first(ranking: Ranking) -> Ranking:
     """Lower tests and prose if there is code among the candidates."""
-    if not any(candidate.place.lane == "code" for candidate in ranking.candidates):
+    if "code" not in ranking.candidates.kinds:
         return ranking
 
     def weigh(candidate: Candidate) -> float:

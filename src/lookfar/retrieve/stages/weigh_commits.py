@@ -35,7 +35,7 @@ def weigh_commits(weight: float) -> Stage:
     """
 
     def weigh(ranking: Ranking) -> Ranking:
-        kinds = {candidate.place.lane for candidate in ranking.candidates}
+        kinds = ranking.candidates.kinds
         plan = ranking.plan
         if "commits" not in kinds or len(kinds) == 1 or "commits" in plan.filters.lanes:
             return ranking
@@ -78,11 +78,12 @@ def demote_merges(sources: Sequence[Source]) -> Stage:
     """
 
     def demote(ranking: Ranking) -> Ranking:
+        kinds = ranking.candidates.kinds
+        if "commits" not in kinds or len(kinds) == 1 or _MERGE.search(ranking.plan.text):
+            return ranking
         commits = [
             candidate for candidate in ranking.candidates if candidate.place.lane == "commits"
         ]
-        if len(commits) in (0, len(ranking.candidates)) or _MERGE.search(ranking.plan.text):
-            return ranking
         bare: set[tuple[int, int]] = set()
         for number, source in enumerate(sources):
             documents = {c.place.document for c in commits if c.source == number}

@@ -30,6 +30,8 @@ def boost_word_pairs(weight: float, sources: Sequence[Source]) -> Stage:
     def lift(ranking: Ranking) -> Ranking:
         if not weight or ranking.plan.mode == "vector":
             return ranking
+        if not find_word_pairs(ranking.plan):
+            return ranking
         near = [ranking.candidates[at] for at in within_reach(ranking, weight)]
         # Code is ranked by its names.
         prose = [candidate for candidate in near if candidate.place.lane != "code"]
@@ -128,5 +130,5 @@ def _boost(
 ) -> Ranking:
     if not any(shares.values()):
         return ranking
-    added = [weight * shares.get(candidate.chunk, 0.0) for candidate in ranking.candidates]
+    added = [weight * shares.get(chunk, 0.0) for chunk in ranking.candidates.chunks]
     return ranking.add_step(stage, added, lambda c: f"{shares.get(c.chunk, 0.0):.0%} {noted}")

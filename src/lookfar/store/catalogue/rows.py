@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from string import ascii_lowercase, ascii_uppercase
+from sys import intern
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from lookfar.errors import IndexCorrupt
@@ -283,8 +285,14 @@ def _known(
 
 
 def _make_place(row: tuple[Any, ...]) -> Place:
-    path = tuple(row[7].split(PATH_SEPARATOR)) if row[7] else ()
-    return Place._make((*row[:7], path, *row[8:]))
+    # Places are cached by the thousand, and the chunks of a document share their strings.
+    names = intern(row[4]), intern(row[5]), row[6], _split_path(row[7])
+    return tuple.__new__(Place, (*row[:4], *names, *row[8:]))
+
+
+@lru_cache(maxsize=4096)
+def _split_path(path: str) -> tuple[str, ...]:
+    return tuple(path.split(PATH_SEPARATOR)) if path else ()
 
 
 def places_by_key(connection: Connection, keys: Sequence[int], generation: int) -> dict[int, Place]:

@@ -17,6 +17,9 @@ _MOST_EQUAL = 4096
 """How many more entries are read if they tie with the last wanted one."""
 _CACHED_TERMS = 20_000
 """Terms whose frequency a view caches."""
+_FEW_NUMBERS = 300
+"""Up to so many numbers, a query for each takes less time than one for the set: that one walks
+through all numbers of the index."""
 
 
 class KeywordView:
@@ -120,12 +123,12 @@ class KeywordView:
         hits = self._find_hits(terms, weights, limit, documents)
         with reading(self._folder):
             numbers = self._searcher.fast_field_values(field, [address for _, address in hits])
-        scores = [
-            (int(number), float(score))
+        best = sorted(
+            (-score, number)
             for number, (score, _) in zip(numbers, hits, strict=True)
             if number is not None
-        ]
-        return sorted(scores, key=lambda pair: (-pair[1], pair[0]))[:limit]
+        )
+        return [(int(number), -score) for score, number in best[:limit]]
 
     def _find_hits(
         self,
@@ -143,14 +146,24 @@ class KeywordView:
             if scoring is None or (documents is not None and not documents):
                 return []
             if documents is not None:
-                among = Query.term_set_query(self._schema, "document", list(documents))
-                scoring = Query.boolean_query(
-                    [(Occur.Must, scoring), (Occur.Must, Query.const_score_query(among, 0.0))]
-                )
+                scoring = self._restrict(scoring, "document", documents)
             hits = self._searcher.search(scoring, limit=limit + 1, count=False).hits
             if len(hits) <= limit or hits[limit][0] < hits[limit - 1][0]:
                 return hits[:limit]
             return self._searcher.search(scoring, limit=limit + _MOST_EQUAL, count=False).hits
+
+    def _restrict(self, query: Query, field: str, numbers: Sequence[int]) -> Query:
+        """Return the query for entries that have one of these numbers in a field."""
+        if len(numbers) > _FEW_NUMBERS:
+            among = Query.term_set_query(self._schema, field, list(numbers))
+        else:
+            among = Query.boolean_query(
+                [(Occur.Should, Query.term_query(self._schema, field, number, "basic"))
+                 for number in numbers]
+            )  # fmt: skip
+        return Query.boolean_query(
+            [(Occur.Must, query), (Occur.Must, Query.const_score_query(among, 0.0))]
+        )
 
     def _make_query(self, terms: Terms, weights: Mapping[str, float]) -> Query | None:
         clauses: list[tuple[Occur, Query]] = []
@@ -179,7 +192,9 @@ class KeywordView:
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
         with reading(self._folder):
             limit = most or max(1, self._searcher.num_docs)
-            result = self._searcher.search(self._phrase(terms, apart), limit=limit, count=False)
+            # A constant, because the scores are not used.
+            query = Query.const_score_query(self._phrase(terms, apart), 1.0)
+            result = self._searcher.search(query, limit=limit, count=False)
             addresses = [address for _, address in result.hits]
             keys = self._searcher.fast_field_values("key", addresses)
         return sorted(int(key) for key in keys if key is not None)
@@ -202,13 +217,8 @@ class KeywordView:
     ) -> dict[int, float]:
         """Return the score of each of these chunks that matches a clause."""
         with reading(self._folder):
-            among = Query.const_score_query(
-                Query.term_set_query(self._schema, "key", list(keys)), 0.0
-            )
-            both = [(Occur.Must, Query.boolean_query(clauses)), (Occur.Must, among)]
-            hits = self._searcher.search(
-                Query.boolean_query(both), limit=len(keys), count=False
-            ).hits
+            query = self._restrict(Query.boolean_query(clauses), "key", keys)
+            hits = self._searcher.search(query, limit=len(keys), count=False).hits
             matching = self._searcher.fast_field_values("key", [address for _, address in hits])
         return {
             int(key): float(score)
@@ -235,15 +245,17 @@ class KeywordView:
 
     def _phrase(self, terms: Sequence[str], apart: int, step: int = 1) -> Query:
         """Match these terms next to each other in any one field of a chunk."""
+        # A field that lacks one of the terms would take time and match nothing.
+        fields = [field for field in FIELDS if all(self._frequency(field, term) for term in terms)]
         if len(terms) == 1:
             return Query.boolean_query(
                 [(Occur.Should, Query.term_query(self._schema, field, terms[0], "basic"))
-                 for field in FIELDS]
+                 for field in fields]
             )  # fmt: skip
         words: list[str | tuple[int, str]] = [(at * step, term) for at, term in enumerate(terms)]
         return Query.boolean_query(
             [(Occur.Should, Query.phrase_query(self._schema, field, words, apart))
-             for field in FIELDS]
+             for field in fields]
         )  # fmt: skip
 
     def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import BinaryIO
 from zlib import crc32
 
@@ -73,26 +74,40 @@ def file_version() -> dict[str, int]:
     return dict(zip(("major", "minor", "patch", "index_format_version"), numbers, strict=True))
 
 
-@contextmanager
-def reading(folder: Path) -> Iterator[None]:
-    """Report what tantivy cannot read as damage, unless the operating system caused it."""
-    try:
-        yield
-    except (LookfarError, MemoryError):
-        raise
-    except BaseException as error:
+class reading:  # noqa: N801  # Used like a function.
+    """Report what tantivy cannot read as damage, unless the operating system caused it.
+
+    A class, because a question enters it some fifty times and a generator takes longer.
+    """
+
+    __slots__ = ("_folder",)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if error is None or isinstance(error, (LookfarError, MemoryError)):
+            return
         # A panic of the native code is a BaseException, but not a request to exit.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
+            return
         number = error.errno if isinstance(error, OSError) else parse_errno(error)
         if number and number != errno.ENOENT:
-            cause = OSError(number, os.strerror(number), str(folder))
+            cause = OSError(number, os.strerror(number), str(self._folder))
             raise from_os_error(cause, "reading the keyword index") from error
         raise IndexCorrupt(
             "The keyword index is damaged.",
             hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
-            developer=f"{folder.name}: {type(error).__name__}: {error}",
-            details={"path": str(folder)},
+            developer=f"{self._folder.name}: {type(error).__name__}: {error}",
+            details={"path": str(self._folder)},
         ) from error
 
 

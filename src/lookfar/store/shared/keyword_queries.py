@@ -77,8 +77,8 @@ class KeywordQueries:
             alive = (
                 scope.documents
                 if scope is not None
-                else catalog.filter_live(
-                    self._connection, [document for document, _ in hits], self.generation
+                else self._recent_places().filter_live(
+                    self._connection, self.generation, [document for document, _ in hits]
                 )
             )
             admitted = [hit for hit in hits if hit[0] in alive]

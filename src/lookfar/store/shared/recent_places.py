@@ -6,7 +6,7 @@ chunks, and one question for some of them several times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from threading import Lock
 from typing import Final, Generic, TypeVar
 
@@ -14,14 +14,14 @@ from lookfar.ports import Place
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground.sql import Connection
 
-_MOST: Final = 8192
-"""Entries of each cache; one takes less than a kilobyte."""
+_MOST: Final = 32_768
+"""Entries of each cache; one takes about half a kilobyte."""
 
 T = TypeVar("T")
 
 
 class _Recent(Generic[T]):
-    """A bounded cache; it is emptied when it is full."""
+    """A bounded cache; a new one is begun when it is full. May be shared by threads."""
 
     def __init__(self) -> None:
         self._entries: dict[int, T] = {}
@@ -29,19 +29,24 @@ class _Recent(Generic[T]):
 
     def look_up(
         self, numbers: Sequence[int], read: Callable[[Sequence[int]], Mapping[int, T]], absent: T
-    ) -> dict[int, T]:
-        """Return the entry of each number in this order; ``read`` gives those not known yet."""
+    ) -> Mapping[int, T]:
+        """Return a table with the entry of each number; ``read`` gives those not known yet."""
+        # Read once: another thread may begin a new table, but it never removes from this one.
+        entries = self._entries
+        missing = [number for number in numbers if number not in entries]
+        if not missing:
+            return entries
+        read_now = read(missing)
+        table = {number: entries[number] for number in numbers if number in entries}
+        table.update((number, read_now.get(number, absent)) for number in missing)
+        self.add({number: table[number] for number in missing[:_MOST]})
+        return table
+
+    def add(self, entries: Mapping[int, T]) -> None:
         with self._lock:
-            known = {number: self._entries[number] for number in numbers if number in self._entries}
-        missing = [number for number in numbers if number not in known]
-        if missing:
-            read_now = read(missing)
-            known.update((number, read_now.get(number, absent)) for number in missing)
-            with self._lock:
-                if len(self._entries) + len(missing) > _MOST:
-                    self._entries.clear()
-                self._entries.update((number, known[number]) for number in missing[:_MOST])
-        return {number: known[number] for number in numbers}
+            if len(self._entries) + len(entries) > _MOST:
+                self._entries = {}
+            self._entries.update(entries)
 
 
 class RecentPlaces:
@@ -50,6 +55,7 @@ class RecentPlaces:
     def __init__(self) -> None:
         self._by_key: _Recent[Place | None] = _Recent()
         self._by_vector: _Recent[Sequence[Place]] = _Recent()
+        self._alive: _Recent[bool] = _Recent()
 
     def by_key(
         self, connection: Connection, generation: int, keys: Sequence[int]
@@ -60,14 +66,27 @@ class RecentPlaces:
             return catalog.places_by_key(connection, missing, generation)
 
         places = self._by_key.look_up(keys, read, None)
-        return {key: place for key, place in places.items() if place is not None}
+        return {key: place for key in keys if (place := places[key]) is not None}
 
     def by_vector(
         self, connection: Connection, generation: int, rows: Sequence[int]
-    ) -> dict[int, Sequence[Place]]:
-        """Return the live chunks of each vector row; equal texts share a row."""
+    ) -> Mapping[int, Sequence[Place]]:
+        """Return a table with the live chunks of each vector row; equal texts share a row."""
 
         def read(missing: Sequence[int]) -> Mapping[int, Sequence[Place]]:
-            return catalog.places_by_vector(connection, missing, generation)
+            read_now = catalog.places_by_vector(connection, missing, generation)
+            self._by_key.add({place.key: place for some in read_now.values() for place in some})
+            return read_now
 
         return self._by_vector.look_up(rows, read, ())
+
+    def filter_live(
+        self, connection: Connection, generation: int, documents: Sequence[int]
+    ) -> Collection[int]:
+        """Return the live ones among these documents."""
+
+        def read(missing: Sequence[int]) -> Mapping[int, bool]:
+            return dict.fromkeys(catalog.filter_live(connection, missing, generation), True)
+
+        alive = self._alive.look_up(documents, read, False)
+        return {document for document in documents if alive[document]}

@@ -1,0 +1,46 @@
+"""The best rows and entries are the same, however few of them are looked at."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from lookfar.store.keywords import keyword_view
+from lookfar.store.keywords.fields import FIELDS
+from lookfar.store.vectors import vector_file
+from store.shelf import Shelf
+
+
+@pytest.mark.parametrize("levels", [4, 50, 1_000_000])
+@pytest.mark.parametrize("limit", [1, 7, 100, 2_500])
+def test_the_best_of_groups_are_the_best_of_all(levels: int, limit: int) -> None:
+    """Fails if a row outside the best of its group is lost, or if ties depend on the groups."""
+    scores = np.random.default_rng(limit).integers(0, levels, 4_003) / levels
+    best, values = vector_file._best(scores, limit)
+    order = np.lexsort((np.arange(len(scores)), -scores))[:limit]
+    assert best.tolist() == order.tolist()
+    assert values.tolist() == scores[order].tolist()
+
+
+def test_few_and_many_documents_restrict_a_query_alike(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails if entries outside the documents are scored, or if the way changes a score."""
+    shelf.write({f"{name}.md": f"# {name}\n\nred engine\n\n## Two\n\nred\n" for name in "abcdef"})
+    weights = dict.fromkeys(FIELDS, 1.0)
+    with shelf.store.snapshot() as snapshot:
+        view = cast(Any, snapshot)._keywords
+        answers = []
+        for few in (0, 300):
+            monkeypatch.setattr(keyword_view, "_FEW_NUMBERS", few)
+            every = view.search(["red"], weights, 100)
+            some = view.search(["red", "engine"], weights, 100, [2, 5])
+            pairs = view.adjoining([("red", "engin", 1)], [key for key, _ in every])
+            answers.append((some, view.best_of_each(["red"], weights, [1, 3]), pairs))
+    assert answers[0] == answers[1]
+    some, best, pairs = answers[0]
+    assert len(some) == 4
+    assert len(best) == 2
+    assert len(pairs) == 6
