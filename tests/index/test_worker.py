@@ -30,6 +30,7 @@ from lookfar.sources.fingerprints import content_hash
 from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import walk
 from lookfar.text.chunk.headings import Sizes
+from lookfar.text.parse.syntax_tree import parse_tree
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 SIZES = Sizes(max_tokens=60, hard_max_tokens=80, min_tokens=1, overlap_tokens=0, merge_small=False)
@@ -83,6 +84,19 @@ def test_a_pool_returns_the_same_outcomes_in_the_same_order(recipe: Recipe) -> N
         pool.close()
     assert _plain(there) == _plain(here)
     assert children() == []
+
+
+def test_a_program_is_parsed_once(recipe: Recipe, root: Path) -> None:
+    for number in range(3):
+        (root / f"module{number}.py").write_text(f"def run{number}():\n    return helper()\n")
+    files = [file for file in walk(recipe.root, Policy()).files if file.uri.endswith(".py")]
+    parse_tree.cache_clear()
+    preparer = Preparer(recipe, HashedEmbedder())
+    outcomes = preparer.run([Request(file, None) for file in files], set)
+    assert [bool(outcome.calls) for outcome in outcomes if isinstance(outcome, Version)] == [
+        True
+    ] * 3
+    assert parse_tree.cache_info().misses == 3
 
 
 def _plain(batches: list[list[worker.Outcome]]) -> list[object]:

@@ -71,6 +71,7 @@ class File:
     warnings: tuple[str, ...] = ()
     masked: int = 0
     document: Document | None = None
+    calls: bytes = b""
     chunks: Sequence[Chunk] = ()
     analysed: Analysed | None = None
     prepared: Prepared | None = None
@@ -121,6 +122,9 @@ class Stages:
         if file.content.title and not document.title:
             document = replace(document, title=file.content.title)
         file.document = document
+        if (self._lane or document.lane) == "code":
+            # In this stage, because only the last syntax tree is kept.
+            file.calls = encode_facts(find_calls(document))
 
     def _chunk(self, file: File) -> None:
         assert file.document is not None
@@ -141,8 +145,7 @@ class Stages:
         version.lane = self._lane or document.lane
         version.warnings = (*file.warnings, *document.warnings)
         version.masked = file.masked
-        if version.lane == "code":
-            version.calls = encode_facts(find_calls(document))
+        version.calls = file.calls
         version.doubts = file.content.warnings
         version.properties = _list_properties(document, version.lane)
         file.prepared = Prepared(version, analysed.texts)

@@ -13,6 +13,7 @@ from lookfar.text.parse.formats import CODE_FORMATS, FORMATS, detect_format, par
 from lookfar.text.parse.grammars import RULES
 from lookfar.text.parse.languages import LANGUAGES
 from lookfar.text.parse.source_code import parse
+from lookfar.text.parse.syntax_tree import _is_shallow
 
 
 def of(language: str) -> Document:
@@ -241,3 +242,13 @@ def test_neighbouring_comments_are_one() -> None:
     document = parse("a.py", "# one\n# two\n\n# three\nx = 1  # four\n# five\n")
     texts = [document.text[e.span.start : e.span.end] for e in find_comments(document)]
     assert texts == ["# one\n# two", "# three", "# four", "# five"]
+
+
+@pytest.mark.parametrize("inside", ["", "[]{}", "(" * 9 + ")" * 9])
+@pytest.mark.parametrize("before", ["", "))}", "()" * 500])
+def test_brackets_may_be_nested_two_hundred_deep(before: str, inside: str) -> None:
+    deep = inside.count("(") or 1 if inside else 0
+    for closing in ("", "]"):
+        for depth, shallow in ((200 - deep, True), (201 - deep, False)):
+            text = before + "{" * depth + inside + closing * depth
+            assert _is_shallow(text.encode()) is shallow

@@ -53,7 +53,7 @@ TERMS = 2
 LONGEST_TERM = 64
 _CACHED_LENGTH = 32
 _CACHED_RUNS = 200_000
-_CACHED_STEMS = 1 << 16
+_CACHED_PARTS = 1 << 16
 """Different words share their parts: ``userName`` and ``user_id``."""
 
 
@@ -160,15 +160,15 @@ def _word_terms(run: str) -> Iterable[str]:
     whole = run.lower()
     if whole.isalpha() and (run.islower() or run[1:].islower()):
         return (stem(whole)[:LONGEST_TERM],)
-    components = [component for component in _JOINTS.split(run) if component]
+    components = [part for part in _JOINTS.split(run) if part] if _JOINTS.search(run) else ()
     if len(components) > 1:
         # Each component is a name of its own, such as the method in `k8sApi.listNamespacedPod`.
         terms = [term for component in components for term in _word_terms(component)]
         return [whole, *terms] if len(whole) <= LONGEST_TERM else terms
     parts = _PARTS.findall(run)
     if len(parts) == 1 and (len(parts[0]) == 1 or parts[0] == run):
-        return (_part_term(run)[:LONGEST_TERM],)
-    terms = [_part_term(part)[:LONGEST_TERM] for part in parts]
+        return (_part_term(run),)
+    terms = [*map(_part_term, parts)]
     if whole.isalpha() and (stemmed := stem(whole)) != whole:
         terms.insert(0, stemmed)
     if 0 < len(whole) <= LONGEST_TERM:
@@ -176,10 +176,11 @@ def _word_terms(run: str) -> Iterable[str]:
     return terms
 
 
+@lru_cache(_CACHED_PARTS)
 def _part_term(part: str) -> str:
     if part[-1] == "s" and part[:-1].isupper():
-        return part[:-1].lower()  # APIs, IDs, URLs
-    return stem(part.lower())
+        return part[:-1].lower()[:LONGEST_TERM]  # APIs, IDs, URLs
+    return stem(part.lower())[:LONGEST_TERM]
 
 
 def _cjk_terms(run: str) -> list[str]:
@@ -206,7 +207,6 @@ _IRREGULAR = {
 """Words that the rules would separate from their other forms."""
 
 
-@lru_cache(_CACHED_STEMS)
 def stem(word: str) -> str:
     """Return a light English stem: plurals, -ing, -ed, -ly; never shorter than three letters.
 

@@ -47,7 +47,7 @@ _MULTIPLIERS: Final = (np.uint32(0x9E3779B1), np.uint32(0x85EBCA77))
 def fold(text: bytes) -> bytes:
     """Lower ASCII letters, and map the long s and the kelvin sign to their ASCII letters."""
     folded = text.lower()
-    if b"\xc5\xbf" in folded or b"\xe2\x84\xaa" in folded:
+    if not folded.isascii():
         folded = folded.replace(b"\xc5\xbf", b"s").replace(b"\xe2\x84\xaa", b"k")
     return folded
 
@@ -63,10 +63,12 @@ def sign(text: bytes) -> bytes:
 
 
 def _groups(folded: bytes) -> NDArray[np.uint32]:
-    data = np.frombuffer(folded, dtype=np.uint8).astype(np.uint32)
-    if len(data) < SHORTEST:
+    count = len(folded) - SHORTEST + 1
+    if count < 1:
         return np.empty(0, dtype=np.uint32)
-    return (data[:-2] << np.uint32(16)) | (data[1:-1] << np.uint32(8)) | data[2:]
+    # Four bytes at every position; the last byte is shifted out.
+    windows = np.ndarray(count, ">u4", folded + b"\0", strides=(1,))
+    return windows.astype(np.uint32) >> np.uint32(8)
 
 
 def _size(hashes: NDArray[np.uint32]) -> int:
@@ -83,8 +85,10 @@ def _size(hashes: NDArray[np.uint32]) -> int:
 
 def _places(hashes: NDArray[np.uint32], size: int) -> NDArray[np.int64]:
     """Return the bit positions of groups in a signature of ``size`` bytes."""
-    spread = hashes.astype(np.uint64) * np.uint64(size * 8)
-    return (spread >> np.uint64(32)).astype(np.int64)
+    spread = hashes.astype(np.uint64)
+    spread *= np.uint64(size * 8)
+    spread >>= np.uint64(32)
+    return spread.view(np.int64)
 
 
 class Signed(NamedTuple):

@@ -29,8 +29,10 @@ _NESTING_COMMENTS = {
     "kotlin": ("/*", "*/"), "swift": ("/*", "*/"), "rust": ("/*", "*/"), "scala": ("/*", "*/"),
     "haskell": ("{-", "-}"),
 }  # fmt: skip
-_BRACKETS = {ord("("): 1, ord("["): 1, ord("{"): 1, ord(")"): -1, ord("]"): -1, ord("}"): -1}
-_NOT_BRACKETS = bytes(code for code in range(256) if code not in _BRACKETS)
+_USUAL_DEPTH = 8
+_NOT_BRACKETS = bytes(code for code in range(256) if code not in b"()[]{}")
+_AS_ROUND = bytes.maketrans(b"[{]}", b"(())")
+_OPENING = ord("(")
 _EXPORT_MACRO = re.compile(
     rb"\b(class|struct|union)([ \t]+[A-Z][A-Z0-9_]{2,}(?:\([^()\n]*\))?)"
     rb"(?=[ \t]+\w+(?:::\w+)*\s*(?:final\b|[:{]))"
@@ -193,9 +195,20 @@ def _is_parseable(text: str, data: bytes, comment: tuple[str, str] | None) -> bo
         return False
     if len(data) > _TRIED_FROM and len(compress(data, 1)) * _MOST_REPETITIVE < len(data):
         return False
+    return _is_shallow(data)
+
+
+def _is_shallow(data: bytes) -> bool:
+    """Whether brackets are nested at most ``_DEEPEST_BRACKETS`` deep."""
+    brackets = outer = data.translate(_AS_ROUND, _NOT_BRACKETS)
+    for _ in range(_USUAL_DEPTH):
+        outer = outer.replace(b"()", b"")
+    # Each round made the nesting shallower by one at most, so the loop below is seldom needed.
+    if outer.count(b"(") + _USUAL_DEPTH <= _DEEPEST_BRACKETS:
+        return True
     depth = 0
-    for bracket in data.translate(None, _NOT_BRACKETS):
-        depth += _BRACKETS[bracket]
+    for bracket in brackets:
+        depth += 1 if bracket == _OPENING else -1
         if depth > _DEEPEST_BRACKETS:
             return False
         if depth < 0:
