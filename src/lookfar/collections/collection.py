@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress, Progress
     from lookfar.retrieve.ranking import Plan
 
-Kind = Literal["files", "commits", "memory", "documents"]
+Kind = Literal["files", "commits", "memory", "documents", "outside"]
 OpenModel = Callable[[], "Embedder | None"]
 
 

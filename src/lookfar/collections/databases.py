@@ -459,7 +459,7 @@ class Databases:
             if database is None or database.settings != settings:
                 if database is not None:
                     database.close()
-                database = Documents(name, settings, self._open_model or self._load_model)
+                database = Documents(name, settings, self._open_model or self.load_model)
                 self._opened[name] = database
             return database
 
@@ -468,7 +468,7 @@ class Databases:
         names = stored_names(Path(settings.documents.dir), settings, KIND_OF_DATABASES)
         return sorted(filter(is_database_name, names))
 
-    def _load_model(self) -> Embedder | None:
+    def load_model(self) -> Embedder | None:
         with self._lock:
             if self._own_model is None:
                 self._own_model = open_model(self.settings)[0]

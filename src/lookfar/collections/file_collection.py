@@ -71,12 +71,13 @@ class Files(Collection):
         settings_files: tuple[Path, ...] = (),
         lane: Lane | None = None,
         open_model: OpenModel | None = None,
+        name: str = "",
     ) -> None:
         """``load_settings`` is called again when one of ``settings_files`` was edited.
 
         ``lane`` is the kind of all documents; by default the format of each file decides.
         """
-        name = Path(root.path).name or "root"
+        name = name or Path(root.path).name or "root"
         source = f"{lane}\0{root.path}" if lane else root.path
         place = place_index(name, source, settings)
         super().__init__(name, settings, open_store(place, settings), open_model=open_model)

@@ -117,8 +117,11 @@ class Folder(Files):
         settings: config.Settings,
         load_settings: Callable[[], config.Settings] | None = None,
         settings_files: tuple[Path, ...] = (),
+        load_user_settings: Callable[[], config.Settings] | None = None,
     ) -> None:
+        """``load_user_settings`` leaves out the settings of the folder itself."""
         super().__init__(root, settings, load_settings, settings_files)
+        self.load_user_settings = load_user_settings or (lambda: settings)
         self._histories = Histories(self)
         self._memories: Memories | None = None
         self._memories_at: tuple[str, int, int] | None = None
@@ -152,7 +155,7 @@ class Folder(Files):
         files = (*config.settings_files(Path(root.path), environ), *loaded.foreign.watched)
         if loaded.sources.allow_hard_links:
             root = Root.open(folder, allow_hard_links=True)
-        return cls(root, loaded, load, files)
+        return cls(root, loaded, load, files, partial(config.load, None, explicit, environ))
 
     def settle(self) -> None:
         """Apply settings that were edited since, here and to the memories."""

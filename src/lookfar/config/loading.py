@@ -162,6 +162,7 @@ def _resolve(checked: list[tuple[Given, Value]], env: Mapping[str, str], cwd: Pa
     values["index.dir"] = values["index.dir"] or str(data_dir(env))
     values["embed.models_dir"] = values["embed.models_dir"] or str(data_dir(env) / "models")
     values["documents.dir"] = values["documents.dir"] or str(data_dir(env) / "documents")
+    values["outside.dir"] = values["outside.dir"] or str(data_dir(env) / "sources")
     values["memory.dir"] = values["memory.dir"] or str(
         data_dir(env) / "memory" / PROJECT_PLACEHOLDER
     )

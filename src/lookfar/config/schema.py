@@ -19,6 +19,7 @@ from lookfar.config.settings import (
     IndexSettings,
     Layer,
     MemorySettings,
+    OutsideSettings,
     Rule,
     SearchSettings,
     ServeSettings,
@@ -64,6 +65,7 @@ SECTIONS: Final[Mapping[str, type]] = {
     "memory": MemorySettings,
     "edit": EditSettings,
     "documents": DocumentsSettings,
+    "outside": OutsideSettings,
 }
 
 

@@ -574,6 +574,18 @@ class DocumentsSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class OutsideSettings:
+    """Sources outside the folder: sites, repositories, archives and packages."""
+
+    dir: str = setting(
+        "",
+        "Folder of what was fetched; empty means the user's data folder.",
+        location=True,
+        trusted=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class EditSettings:
     """How documents are edited."""
 
@@ -695,6 +707,7 @@ class Settings:
     memory: MemorySettings = MemorySettings()
     edit: EditSettings = EditSettings()
     documents: DocumentsSettings = DocumentsSettings()
+    outside: OutsideSettings = OutsideSettings()
     serve: ServeSettings = ServeSettings()
     origin: Mapping[str, Layer] = field(default_factory=dict, compare=False)
     foreign: ForeignConfig = field(default_factory=ForeignConfig, compare=False)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lookfar.ports import Reranker
     from lookfar.retrieve.ranking import Plan, Source
 
-MISSING_REASON: Final = {"commits": "no_history", "memory": "no_memory"}
+MISSING_REASON: Final = {"commits": "no_history", "memory": "no_memory", "outside": "no_source"}
 _MAX_NAMED: Final = 5
 """Missing paths that an empty answer explains."""
 _NOT_SKIPPED: Final = frozenset(("gone", "no_parser", "not_included"))
@@ -49,6 +49,8 @@ class Scope:
     """Whether indexed commits are asked in addition to everything else."""
     memories: bool = False
     """Whether memories are asked in addition to everything else."""
+    sources: bool = False
+    """Whether sources that were added are asked in addition to everything else."""
     history: bool = False
     """Whether the query is about what happened, so that commits are indexed for it."""
 
@@ -78,7 +80,10 @@ def _select_by_filters(members: Members, scope: Scope) -> Mapping[str, Collectio
         others |= members.memories()
     if "documents" in lanes:
         others |= members.databases()
-    if lanes and set(lanes) <= {"memory", "documents"}:
+    readable = not lanes or not {"docs", "code"}.isdisjoint(lanes)
+    if "sources" in lanes or (scope.sources and current and readable):
+        others |= members.added_sources()
+    if lanes and set(lanes) <= {"memory", "documents", "sources"}:
         return others
     return {**_select_folders_and_commits(members, scope), **others}
 
@@ -166,6 +171,8 @@ def _note_nothing_selected(filters: Filters) -> Incomplete:
     """Return the note that says why no collection could be asked."""
     if "documents" in filters.lanes:
         return Incomplete("no_documents", "no documents have been inserted yet")
+    if "sources" in filters.lanes:
+        return Incomplete("no_source", "no source was added for this folder: lookfar add URL")
     if filters.lanes == ("memory",):
         return Incomplete("no_memory", "there are no memories yet")
     detail = "no git repository was found at, above or below the folder"

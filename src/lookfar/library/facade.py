@@ -19,6 +19,7 @@ from lookfar import config
 from lookfar.collections import read_documents as collection_reading
 from lookfar.collections.databases import Databases, Documents
 from lookfar.collections.folder import Folder
+from lookfar.collections.outside.opened import OutsideSources
 from lookfar.collections.rulings import explain_path
 from lookfar.errors import InvalidArgument
 from lookfar.library import edit_documents, filter_values, reading, searching, upkeep
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from lookfar.edit.memory_file import Memory
     from lookfar.index.keeper import Pass
     from lookfar.index.progress import OnProgress
+    from lookfar.library.outside import SourceManager
     from lookfar.retrieve.fixed_shares import SearchFunction
 
 
@@ -92,7 +94,8 @@ class Library:
             first = folders[0]
             databases = Databases(lambda: first.settings, lambda: first.embedder)
         named = dict(zip(name_folders(folders), folders, strict=True))
-        self._members = Members(named, databases)
+        self._outside = _share_outside(folders, databases)
+        self._members = Members(named, databases, self._outside)
 
     @classmethod
     def open(
@@ -131,6 +134,7 @@ class Library:
         ``FOLDER@git`` of a repository that begins above the folder must be named.
         """
         restricted = Library.__new__(Library)
+        restricted._outside = self._outside
         restricted._members = self._members.restrict(names)
         return restricted
 
@@ -188,6 +192,13 @@ class Library:
     def databases(self) -> dict[str, Documents]:
         """Return the existing databases of inserted documents by name: ``NAME@documents``."""
         return self._members.databases()
+
+    @property
+    def outside(self) -> SourceManager:
+        """The sources outside the folders: add, update, pin and remove them."""
+        from lookfar.library.outside import SourceManager
+
+        return SourceManager(self._members, self._outside)
 
     # -- the index ---------------------------------------------------------------
 
@@ -277,6 +288,7 @@ class Library:
         answering: SearchFunction | None = None,
         commits: bool = False,
         memories: bool = False,
+        sources: bool = False,
         focus: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Answer:
@@ -290,13 +302,14 @@ class Library:
         Commits are searched if ``filters`` name their kind, an author, a branch or a path they
         touch, and are indexed first if they never were. With ``commits`` they are also searched
         in addition to everything else, if they are indexed or the query is about what happened.
-        Memories are searched if ``filters`` name their kind, and with ``memories`` in addition.
+        Memories are searched if ``filters`` name their kind, and with ``memories`` in addition;
+        so are ``sources`` that were added for the folders.
 
         With ``focus``, each hit says which of its sentences answer best. A query without words
         but with filters returns the documents that these admit, and no hits.
         """
         question = Question(query, mode, top_k, hypothesis, explain, focus, tuned, answering)
-        scope = self._make_scope(collections, filters, as_of, commits, memories)
+        scope = self._make_scope(collections, filters, as_of, commits, memories, sources)
         return searching.search(self._members, question, scope, on_progress)
 
     def list_documents(
@@ -309,6 +322,7 @@ class Library:
         as_of: int | None = None,
         commits: bool = False,
         memories: bool = False,
+        sources: bool = False,
         newest_first: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Listing:
@@ -320,7 +334,7 @@ class Library:
         The same collections are asked, and brought up to date, as in a search with these filters.
         ``limit`` may be as large as ``search.top_k``.
         """
-        scope = self._make_scope(collections, filters, as_of, commits, memories)
+        scope = self._make_scope(collections, filters, as_of, commits, memories, sources)
         return searching.list_documents(
             self._members, scope, limit, offset, on_progress, newest_first=newest_first
         )
@@ -380,6 +394,7 @@ class Library:
         as_of: int | None = None,
         commits: bool = False,
         memories: bool = False,
+        sources: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Matches:
         """Return every line that contains a text or, with ``regex``, matches an expression.
@@ -390,12 +405,13 @@ class Library:
         counts alone) and ``context`` lines around, or before and after. Counts include all
         matches. Look-around and back references are refused, so that time stays linear.
 
-        ``filters``, ``collections``, ``as_of``, ``commits`` and ``memories`` as in :meth:`search`.
+        ``filters``, ``collections``, ``as_of``, ``commits``, ``memories`` and ``sources`` as in
+        :meth:`search`.
         """
         return searching.grep(
             self._members,
             pattern,
-            self._make_scope(collections, filters, as_of, commits, memories),
+            self._make_scope(collections, filters, as_of, commits, memories, sources),
             regex=regex,
             case=case,
             whole_words=whole_words,
@@ -430,9 +446,10 @@ class Library:
         as_of: int | None,
         commits: bool,
         memories: bool,
+        sources: bool,
     ) -> Scope:
         wanted = reading.resolve_touched_note(self._members, filters or Filters())
-        return Scope(collections, wanted, as_of, commits, memories)
+        return Scope(collections, wanted, as_of, commits, memories, sources)
 
     # -- reading -----------------------------------------------------------------
 
@@ -750,3 +767,15 @@ class Library:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _share_outside(folders: Sequence[Folder], databases: Databases) -> OutsideSources:
+    """Return the outside sources for some folders, which lend them their model."""
+    if not folders:
+        return OutsideSources(
+            lambda: databases.settings, lambda: databases.settings, databases.load_model
+        )
+    first = folders[0]
+    return OutsideSources(
+        lambda: first.settings, lambda: first.load_user_settings(), lambda: first.embedder
+    )

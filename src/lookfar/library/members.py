@@ -1,7 +1,7 @@
 """The collections of a library by name, as far as the caller may reach them.
 
 A folder has its own name. Its commits are ``FOLDER@git``, its memories ``FOLDER@memory`` or
-``user@memory``, and a database is ``NAME@documents``.
+``user@memory``, a database is ``NAME@documents``, and a source that was added ``NAME@source``.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from lookfar.collections.databases import Databases, Documents
     from lookfar.collections.folder import Folder
     from lookfar.collections.memories import Memories
+    from lookfar.collections.outside.collection import Outside
+    from lookfar.collections.outside.opened import OutsideSources
     from lookfar.config import Settings
 
 _HISTORY: Final = "@git"
 _MEMORY: Final = "@memory"
 _DOCUMENTS: Final = "@documents"
+_OUTSIDE: Final = ("@source", "@pypi", "@npm", "@crates", "@go", "@maven")
 USER_MEMORIES: Final = f"user{_MEMORY}"
 
 
@@ -33,12 +36,14 @@ class Members:
         self,
         folders: Mapping[str, Folder],
         databases: Databases,
+        outside: OutsideSources,
         reachable: frozenset[str] | None = None,
     ) -> None:
         """``reachable`` names the collections that may be used besides the folders and what
         belongs to them; None means all."""
         self.folders = dict(folders)
         self._databases = databases
+        self._outside = outside
         self._reachable = reachable
 
     def restrict(self, names: Sequence[str]) -> Members:
@@ -49,7 +54,7 @@ class Members:
                 "Your token does not give access to any folder here.",
                 hint="Ask for a token for one of them: lookfar tokens add NAME --collection FOLDER",
             )
-        return Members(folders, self._databases, frozenset(names))
+        return Members(folders, self._databases, self._outside, frozenset(names))
 
     def reaches(self, name: str) -> bool:
         """Return whether a collection that does not belong to one folder may be used."""
@@ -100,6 +105,8 @@ class Members:
             return self.folders[name]
         if name.endswith(_DOCUMENTS):
             return self.database(name.removesuffix(_DOCUMENTS)).require()
+        if self.is_outside_name(name):
+            return self.outside(name)
         collection: Collection | None = None
         if name.endswith(_MEMORY):
             collection = self.memories().get(name)
@@ -108,8 +115,9 @@ class Members:
         return collection if collection is not None else self.folder(name)
 
     def is_companion_name(self, name: str) -> bool:
-        """Return whether a name is that of commits, memories or a database."""
-        return name.endswith((_HISTORY, _MEMORY, _DOCUMENTS)) and name not in self.folders
+        """Return whether a name is that of commits, memories, a database or an outside source."""
+        suffixes = (_HISTORY, _MEMORY, _DOCUMENTS, *_OUTSIDE)
+        return name.endswith(suffixes) and name not in self.folders
 
     def is_database_name(self, name: str) -> bool:
         return name.endswith(_DOCUMENTS) and name not in self.folders
@@ -185,7 +193,28 @@ class Members:
             if self.reaches(f"{name}{_DOCUMENTS}")
         }
 
+    # -- outside sources ---------------------------------------------------------
+
+    def is_outside_name(self, name: str) -> bool:
+        return name.endswith(_OUTSIDE) and name not in self.folders
+
+    def outside(self, name: str) -> Outside:
+        """Return an outside source by its name."""
+        if not self.reaches(name):
+            raise NotFound(
+                "Your token does not give access to such a source.",
+                hint=f"Ask for a token with --collection {name}",
+            )
+        return self._outside.open(name)
+
+    def added_sources(self) -> dict[str, Outside]:
+        """Return the sources that the user added for these folders."""
+        roots = [folder.root.path for folder in self.folders.values()]
+        added = self._outside.added_for(roots)
+        return {name: outside for name, outside in added.items() if self.reaches(name)}
+
     def close(self) -> None:
+        self._outside.close()
         for folder in self.folders.values():
             folder.close()
         self._databases.close()
@@ -208,6 +237,11 @@ def name_folders(folders: Sequence[Folder]) -> list[str]:
 def is_history(collection: Collection) -> TypeGuard[Commits]:
     """Return whether this is a collection of commits, without importing that class."""
     return collection.kind == "commits"
+
+
+def is_outside(collection: Collection) -> TypeGuard[Outside]:
+    """Return whether this is an outside source, without importing that class."""
+    return collection.kind == "outside"
 
 
 def is_memories(collection: Collection) -> TypeGuard[Memories]:

@@ -17,7 +17,7 @@ from lookfar.library.asking import (
     retry_healed,
     select_collections,
 )
-from lookfar.library.members import Members, is_memories
+from lookfar.library.members import Members, is_memories, is_outside
 from lookfar.model import (
     Answer,
     Case,
@@ -92,7 +92,7 @@ def search(
             rank = question.answering or _usual_answering(settings, filters)
             results = rank(sources, settings, question.explain)
             generations = {source.collection: source.snapshot.generation for source in sources}
-            hits = [_mark_stale(members, hit, selected[hit.collection]) for hit in results.hits]
+            hits = [_describe(members, hit, selected[hit.collection]) for hit in results.hits]
             if not hits and not results.listed:
                 notes += explain_empty(members, filters, sources)
         return results._replace(hits=hits, notes=[*notes, *results.notes]), generations
@@ -175,8 +175,11 @@ def _usual_answering(settings: SearchSettings, filters: Filters) -> SearchFuncti
     return search
 
 
-def _mark_stale(members: Members, hit: Hit, collection: Collection) -> Hit:
-    """Add to a memory what changed since it was written, and to a document what is gone."""
+def _describe(members: Members, hit: Hit, collection: Collection) -> Hit:
+    """Add to a memory what changed since it was written, to a document what it names that is
+    gone, and to a part of an outside source where it comes from."""
+    if is_outside(collection):
+        return replace(hit, origin=collection.origin_of(hit.uri))
     folder = members.folders.get(hit.collection)
     if folder is not None and hit.lane == "docs":
         drift = folder.drift_marks.find(hit.uri, hit.text)

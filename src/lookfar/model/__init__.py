@@ -17,5 +17,6 @@ from lookfar.model.drift import *
 from lookfar.model.editing import *
 from lookfar.model.file_states import *
 from lookfar.model.neighbours import *
+from lookfar.model.outside import *
 from lookfar.model.reading import *
 from lookfar.model.status import *

@@ -139,6 +139,8 @@ class Hit:
     """Number of parts the section was split into; 1 if several chunks were merged."""
     stale: tuple[str, ...] = ()
     """Memories only: linked documents that changed or were removed since it was written."""
+    origin: str = ""
+    """Outside sources only: the address of the page, or the source it belongs to."""
     comment: bool = False
     """A comment or docstring of source code, returned as documentation."""
     also: tuple[Alike, ...] = ()

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["docs", "code", "commits", "memory", "documents"]
-"""What a document is."""
+Kind = Literal["docs", "code", "commits", "memory", "documents", "sources", "deps"]
+"""What a document is. ``sources`` and ``deps`` are no documents' own: they ask for everything in
+sources that were added, and in packages that a project depends on."""
 Lane = Kind
 """The older name; it remains in JSON, in the database and in some attributes."""
 LinkKind = Literal["wikilink", "embed", "link", "image", "label", "document"]

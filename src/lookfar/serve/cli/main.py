@@ -25,6 +25,7 @@ from lookfar.serve.cli.search_command import search
 from lookfar.serve.cli.serve import mcp, run, serve
 from lookfar.serve.cli.setup import setup
 from lookfar.serve.cli.snapshots import snapshots
+from lookfar.serve.cli.sources import add, sources, update
 from lookfar.serve.cli.tags import properties, tags
 from lookfar.serve.cli.verify import verify
 from lookfar.serve.cli.watch import watch
@@ -34,6 +35,7 @@ _COMMANDS = (
     *(index, search, read, outline, related, graph, why, watch, reindex, status, history),
     *(tags, properties, snapshots),
     *(doc, undo, remember, memory, documents),
+    *(add, update, sources),
     *(drift, eval_, setup, doctor, verify, config, logs, copy, delete),
     *(mcp, serve, tokens, daemon),
     completion,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MATCHED_FILES: Final = 20
 _LISTED_FILES: Final = 1_000
 """The default number of documents when only paths or counts are shown."""
-_OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
+_OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory", "sources"))
 """Kinds that are searched without an index of the folder."""
 
 
@@ -112,7 +112,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory"))
     "--kind",
     "kinds",
     multiple=True,
-    type=click.Choice(("docs", "code", "commits", "memory", "documents")),
+    type=click.Choice(("docs", "code", "commits", "memory", "documents", "sources")),
     help="Only this kind of source. Repeatable.",
 )
 @click.option("--docs", is_flag=True, help="Only documentation, like --kind docs.")
@@ -171,6 +171,7 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
                 explain=options["explain"],
                 as_of=options["as_of"],
                 memories=True,
+                sources=True,
                 commits=True,
                 focus=True,
                 on_progress=on_progress,
@@ -259,6 +260,7 @@ def _search_lines(
         limit=options["top_k"] or (_LISTED_FILES if listing else _MATCHED_FILES),
         as_of=options["as_of"],
         memories=True,
+        sources=True,
         commits=True,
         on_progress=on_progress,
     )

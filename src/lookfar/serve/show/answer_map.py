@@ -527,4 +527,5 @@ def name_document(hit: Hit, *, several: bool) -> str:
     state = "" if hit.state == "same" else f"  ({hit.state} on disk)"
     stale = f"  (stale: {', '.join(hit.stale[:3])} changed since)" if hit.stale else ""
     drift = f"  (outdated: {'; '.join(hit.drift[:3])})" if hit.drift else ""
-    return safe_name(f"{path}{named}{state}{stale}{drift}")
+    origin = f"  <{hit.origin}>" if "://" in hit.origin else ""
+    return safe_name(f"{path}{named}{origin}{state}{stale}{drift}")

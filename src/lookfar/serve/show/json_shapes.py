@@ -71,8 +71,9 @@ def hit(item: model.Hit, *, explain: bool = False) -> Json:
     shape = {key: value for key, value in plain(item).items() if key not in NOT_IN_HITS}
     if explain:
         shape["explanation"] = _contributions(item.explanation)
-    if not item.drift:
-        del shape["drift"]
+    for name in ("drift", "origin"):
+        if not shape[name]:
+            del shape[name]
     return shape
 
 

@@ -79,6 +79,40 @@ def show_count(
         bar.stop()
 
 
+@contextmanager
+def show_fetch() -> Iterator[Callable[[str, int, int], None]]:
+    """Show what is being fetched: a bar for people, a line now and then for logs."""
+    drawn = 0.0
+
+    def line(name: str, done: int, total: int) -> None:
+        nonlocal drawn
+        clock = time.monotonic()
+        if clock - drawn >= _LINE_SECONDS:
+            drawn = clock
+            of = f" of {total:,}" if total else ""
+            print(f"{done:,}{of} fetched: {safe_name(name)}", file=sys.stderr, flush=True)
+
+    if not sys.stderr.isatty():
+        yield line
+        return
+    bar = _make_bar()
+    task = bar.add_task("Fetching", total=None, files="", speed="")
+
+    def draw(name: str, done: int, total: int) -> None:
+        nonlocal drawn
+        clock = time.monotonic()
+        if clock - drawn >= _REDRAW_SECONDS:
+            drawn = clock
+            bar.start()
+            bar.update(task, completed=done, total=total or None, files=f"{done:,}", speed=name)
+            bar.refresh()
+
+    try:
+        yield draw
+    finally:
+        bar.stop()
+
+
 def _make_bar() -> Any:
     """Make a progress bar without a thread, because a pass may start worker processes."""
     from rich.console import Console

@@ -124,6 +124,8 @@ def _hit(
     # Commits and memories have no headings, so their title is shown.
     heading = hit.title if headings == model.ROOT_HEADING and hit.title else headings
     yield styled(("   " + heading, "green"))
+    if hit.origin:
+        yield styled((f"   from {hit.origin}", "dim"))
     if also := also_at(hit, several):
         yield styled(("   " + also, "dim"))
     if hit.state != "same":

@@ -53,6 +53,7 @@ def show_lines(
             offset=start,
             as_of=given.as_of or cursor.generation or None,
             memories=True,
+            sources=True,
             on_progress=call.on_progress(),
         )
         for pattern, start in zip(given.questions, skip, strict=True)

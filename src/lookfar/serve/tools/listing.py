@@ -35,6 +35,7 @@ def show_listing(
         as_of=given.as_of or cursor.generation or None,
         commits=True,
         memories=True,
+        sources=True,
         newest_first=True,
         on_progress=call.on_progress(),
     )

@@ -157,6 +157,7 @@ class _Searches:
             as_of=as_of,
             commits=True,
             memories=True,
+            sources=True,
             # A search for docs wants pages; comments come with code.
             tuned=replace(self._library.settings.search, comments=False),
             focus=given.detail != "passages",
@@ -353,6 +354,7 @@ def _describe_passage(
         f"{hit.score:.3f}",
         *(["cut"] if hit.truncated else []),
         *([hit.lane] if hit.lane in ("commits", "memory") else []),
+        *([f"from {hit.origin}"] if hit.origin else []),
         *([f"{hit.state} on disk"] if hit.state != "same" else []),
         *([also] if also else []),
         *([f"stale: {', '.join(hit.stale[:3])} changed since"] if hit.stale else []),

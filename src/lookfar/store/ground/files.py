@@ -94,6 +94,23 @@ def write_shared(path: Path, data: bytes) -> None:
                 temporary.unlink()
 
 
+def write_fetched(path: Path, data: bytes) -> None:
+    """Write a file that can be fetched again, with its folders; a power failure may lose it."""
+    make_folder(path.parent, sync=False)
+    with translate_errors(f"writing {path.name}"):
+        fault_point("create", path.name)
+        with path.open("wb", buffering=0) as file:
+            _write(file.fileno(), data, path.name)
+
+
+def move(path: Path, to: Path) -> None:
+    """Move a file into another folder of the same disk, over what is there."""
+    make_folder(to.parent, sync=False)
+    with translate_errors(f"moving {path.name}"):
+        fault_point("rename", path.name)
+        os.replace(path, to)
+
+
 def _replace(path: Path, temporary: Path, data: bytes, sync: bool = True) -> None:
     with translate_errors(f"writing {path.name}"):
         try:

@@ -108,6 +108,7 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
         explain=not listed,
         commits=True,
         memories=True,
+        sources=True,
         on_progress=call.on_progress(),
         answering=answering,
     )

@@ -1,0 +1,114 @@
+"""What an origin is, and who fetches it: one module per kind of source.
+
+A fetcher writes the next state of a source into a folder (:mod:`~lookfar.collections.outside.shelf`
+takes it over) and says what it left out. Nothing is fetched unless the user adds or updates.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from lookfar.collections.outside.opened import SOURCE_SUFFIX
+from lookfar.errors import InvalidArgument
+from lookfar.model import OutsideKind, OutsideSource
+
+if TYPE_CHECKING:
+    from lookfar.collections.outside.shelf import Origins
+    from lookfar.config import Settings
+
+OnFetch = Callable[[str, int, int], None]
+"""Called with what is being fetched, how much is done, and how much there is (0: unknown)."""
+_REPOSITORY: Final = re.compile(r"git\+(?:https?|ssh|file)://\S+|\S+\.git(?:@\S+)?")
+_ARCHIVE: Final = re.compile(r".+\.(?:tar|tgz|zip|tar\.(?:gz|bz2|xz|zst))", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What a fetcher reports about the files that it wrote."""
+
+    version: str = ""
+    origins: Origins = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    """What was refused or left out, and why."""
+    unchanged: bool = False
+    """Whether the origin has nothing new; then nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a fetcher needs to know."""
+
+    source: OutsideSource
+    """As it was before; only name, origin and options for a new one."""
+    incoming: Path
+    """Where the next state is written, with ``shelf.write_incoming``. What an interrupted fetch
+    left there may be used."""
+    files: Path
+    """The state before, which may not exist."""
+    origins: Origins
+    """What the last fetch reported."""
+    settings: Settings
+    on_fetch: OnFetch
+
+
+class Fetcher(Protocol):
+    def __call__(self, request: Request) -> Fetched: ...
+
+
+def find_fetcher(kind: OutsideKind) -> Fetcher:
+    """Return who fetches this kind of source."""
+    match kind:
+        case "folder":
+            from lookfar.collections.outside.folders import fetch_folder
+
+            return fetch_folder
+        case _:
+            raise InvalidArgument(
+                f"A {kind} cannot be fetched.", hint="Add a folder, a site or a repository."
+            )
+
+
+def recognise(
+    origin: str, name: str, options: Mapping[str, str | int | bool] | None = None
+) -> OutsideSource:
+    """Return a new source for what a user typed: an address, a repository, or a path."""
+    origin = origin.strip()
+    kind = _recognise_kind(origin)
+    if kind in ("folder", "archive"):
+        path = Path(origin).expanduser()
+        if not path.exists():
+            raise InvalidArgument(
+                f"There is no {origin!r}.",
+                hint="Give an https:// address, git+https://..., or a path that exists.",
+            )
+        origin = os.path.realpath(path)
+    label = name.removesuffix(SOURCE_SUFFIX) or _suggest_name(origin)
+    return OutsideSource(
+        f"{label}{SOURCE_SUFFIX}", kind, origin, remote="://" in origin, options=dict(options or {})
+    )
+
+
+def _recognise_kind(origin: str) -> OutsideKind:
+    if _REPOSITORY.fullmatch(origin):
+        return "repository"
+    if origin.startswith(("https://", "http://")):
+        return "site"
+    if "://" in origin:
+        raise InvalidArgument(
+            f"{origin!r} is not an address that can be fetched.",
+            hint="Use https://, or git+https:// for a repository.",
+        )
+    return "archive" if _ARCHIVE.fullmatch(origin) and Path(origin).is_file() else "folder"
+
+
+def _suggest_name(origin: str) -> str:
+    """Return a short name made from an address or a path, such as ``docs.python.org-3``."""
+    plain = re.sub(r"^(?:git\+)?[a-z]+://|\.git(?=@|$)|[?#].*$", "", origin)
+    if "://" not in origin:
+        plain = Path(plain).name.partition(".tar")[0]
+    return re.sub(r"[^\w.@-]+", "-", plain).strip("-.")[:80] or "source"

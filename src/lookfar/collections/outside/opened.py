@@ -1,0 +1,97 @@
+"""The outside sources of a user, opened when they are asked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from lookfar.collections.outside.shelf import Shelf
+from lookfar.errors import RootNotFound
+
+if TYPE_CHECKING:
+    from lookfar.collections.collection import OpenModel
+    from lookfar.collections.outside.collection import Outside
+    from lookfar.config import Settings
+    from lookfar.model import OutsideSource
+
+SOURCE_SUFFIX: Final = "@source"
+"""Ends the name of a source that the user added."""
+REGISTRY_SUFFIXES: Final = ("@pypi", "@npm", "@crates", "@go", "@maven")
+"""End the names of packages, by the registry they come from."""
+SUFFIXES: Final = (SOURCE_SUFFIX, *REGISTRY_SUFFIXES)
+
+
+class OutsideSources:
+    """Opens and caches the collections of outside sources. May be shared by threads."""
+
+    def __init__(
+        self,
+        folder_settings: Callable[[], Settings],
+        load_settings: Callable[[], Settings],
+        open_model: OpenModel,
+    ) -> None:
+        """Sources have the settings of the user, which ``load_settings`` reads: projects with
+        other settings share them. ``open_model`` opens the model of ``folder_settings``."""
+        self._folder_settings = folder_settings
+        self._load_settings = load_settings
+        self._open_model = open_model
+        self._opened: dict[str, Outside] = {}
+        self._lock = Lock()
+
+    @property
+    def settings(self) -> Settings:
+        return self._load_settings()
+
+    @property
+    def shelf(self) -> Shelf:
+        # A project cannot move the sources, so its settings name the same folder.
+        return Shelf(Path(self._folder_settings().outside.dir))
+
+    def open(self, name: str) -> Outside:
+        """Open a source by name; raises ``NotFound`` if there is none."""
+        from lookfar.collections.outside.collection import Outside
+
+        with self._lock:
+            if name not in self._opened:
+                shelf = self.shelf
+                shelf.finish(name)
+                same_model = self.settings.embed == self._folder_settings().embed
+                open_model = self._open_model if same_model else None
+                self._opened[name] = Outside(
+                    shelf, shelf.get(name), self._load_settings, open_model
+                )
+            return self._opened[name]
+
+    def added_for(self, folders: list[str]) -> dict[str, Outside]:
+        """Return the sources that the user added for one of these folders, or for all folders."""
+        shelf = self.shelf
+        if not shelf.folder.is_dir():
+            return {}
+        real = {os.path.realpath(folder) for folder in folders}
+        wanted = [source for source in shelf.list_all() if _is_added_for(source, real)]
+        opened: dict[str, Outside] = {}
+        for source in wanted:
+            with suppress(RootNotFound):  # A folder elsewhere that is gone is listed as such.
+                opened[source.name] = self.open(source.name)
+        return opened
+
+    def forget(self, name: str) -> None:
+        """Close a collection, so that it is opened anew."""
+        with self._lock:
+            outside = self._opened.pop(name, None)
+        if outside is not None:
+            outside.close()
+
+    def close(self) -> None:
+        for name in list(self._opened):
+            self.forget(name)
+
+
+def _is_added_for(source: OutsideSource, folders: set[str]) -> bool:
+    if not source.name.endswith(SOURCE_SUFFIX):
+        return False
+    return not source.folders or not folders.isdisjoint(source.folders)
