@@ -31,7 +31,8 @@ TRUSTED = {
     *("search.rerank", "search.rerank_model"),
     # Nor does it send what is indexed to a server of its own.
     *(key for key in EVERYTHING if key.startswith("store.")),
-    *("memory.scope", "memory.in_project", "memory.dir", "documents.dir"),
+    *("memory.scope", "memory.in_project", "memory.dir", "documents.dir", "outside.dir"),
+    *("outside.max_files", "outside.max_bytes", "outside.allow_private"),
     *("documents.chunk_chars", "documents.overlap_chars", "documents.max_chars"),
     *("serve.write", "serve.daemon", "serve.idle_minutes", "serve.host", "serve.port"),
     *("serve.hosts", "serve.origins", "serve.tokens_file", "serve.max_body_bytes"),
@@ -79,10 +80,13 @@ def place(tmp_path: Path) -> Place:
 # --- layers -----------------------------------------------------------------------------------
 
 
+PLACED = ("index.dir", "documents.dir", "memory.dir", "outside.dir", "embed.models_dir")
+"""Settings whose default is a folder of this machine."""
+
+
 def test_defaults_are_the_table(place: Place) -> None:
     settings = place.load()
-    folders = ("index.dir", "documents.dir", "memory.dir", "embed.models_dir")
-    resolved = config.as_dict(settings) | dict.fromkeys(folders, "")
+    resolved = config.as_dict(settings) | dict.fromkeys(PLACED, "")
     assert resolved == {key: doc.default for key, doc in EVERYTHING.items()}
     assert set(settings.origin) == set(EVERYTHING)
     assert set(settings.origin.values()) == {"default"}
@@ -177,7 +181,7 @@ def test_every_setting_can_come_from_every_layer(place: Place) -> None:
             place.project("")
         for layer, settings in seen.items():
             assert settings.origin[key] == layer
-            if key not in ("index.dir", "memory.dir", "documents.dir", "embed.models_dir"):
+            if key not in PLACED:
                 assert config.as_dict(settings)[key] == value
 
 

@@ -119,7 +119,7 @@ class Folder(Files):
         settings_files: tuple[Path, ...] = (),
         load_user_settings: Callable[[], config.Settings] | None = None,
     ) -> None:
-        """``load_user_settings`` leaves out the settings of the folder itself."""
+        """``load_user_settings`` does not read the settings of the folder itself."""
         super().__init__(root, settings, load_settings, settings_files)
         self.load_user_settings = load_user_settings or (lambda: settings)
         self._histories = Histories(self)

@@ -583,6 +583,15 @@ class OutsideSettings:
         location=True,
         trusted=True,
     )
+    max_files: int = setting(
+        50_000, "Most files of one source.", low=1, high=10_000_000, trusted=True
+    )
+    max_bytes: int = setting(
+        1_000_000_000, "Most bytes of one source.", low=1_000, high=1_000_000_000_000, trusted=True
+    )
+    allow_private: bool = setting(
+        False, "Also fetch from addresses of this machine and of private networks.", trusted=True
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ def _note_nothing_selected(filters: Filters) -> Incomplete:
     if "documents" in filters.lanes:
         return Incomplete("no_documents", "no documents have been inserted yet")
     if "sources" in filters.lanes:
-        return Incomplete("no_source", "no source was added for this folder: lookfar add URL")
+        return Incomplete("no_source", "no source was added for this folder: lookfar add ORIGIN")
     if filters.lanes == ("memory",):
         return Incomplete("no_memory", "there are no memories yet")
     detail = "no git repository was found at, above or below the folder"

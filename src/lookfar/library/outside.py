@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from lookfar.errors import InvalidArgument
+from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.model import OutsideSource, SourceChange
 from lookfar.store.ground import files
 
@@ -31,7 +31,7 @@ class SourceManager:
         return tuple(self._outside.shelf.list_all())
 
     def get(self, name: str) -> OutsideSource:
-        """Return a source by its name; the suffix may be left out."""
+        """Return a source by its name; the suffix is optional."""
         return self._outside.shelf.get(self.full_name(name))
 
     def add(
@@ -72,7 +72,10 @@ class SourceManager:
         on_fetch: OnFetch | None = None,
         on_progress: OnProgress | None = None,
     ) -> list[SourceChange]:
-        """Fetch what changed of the named sources, or of all that are not pinned or packages."""
+        """Fetch what changed of the named sources, or of all that are not pinned or packages.
+
+        If one of all cannot be fetched, it stays as it is, and its change says why.
+        """
         shelf = self._outside.shelf
         chosen = [shelf.get(self.full_name(name)) for name in names] or [
             source for source in shelf.list_all() if not source.pinned and source.kind != "package"
@@ -83,7 +86,15 @@ class SourceManager:
                 f"{pinned[0]} is pinned.",
                 hint=f"Release it first: lookfar sources unpin {pinned[0]}",
             )
-        return [self._fetch(source, on_fetch, on_progress) for source in chosen]
+        if names:
+            return [self._fetch(source, on_fetch, on_progress) for source in chosen]
+        changes: list[SourceChange] = []
+        for source in chosen:
+            try:
+                changes.append(self._fetch(source, on_fetch, on_progress))
+            except LookfarError as error:
+                changes.append(SourceChange(source, notes=(f"not updated: {error.message}",)))
+        return changes
 
     def pin(self, name: str, *, pinned: bool = True) -> OutsideSource:
         """Keep a source as it is when others are updated, or release it."""
@@ -104,7 +115,7 @@ class SourceManager:
         return source
 
     def full_name(self, name: str) -> str:
-        """Return the name with its suffix, which may be left out."""
+        """Return the name with its suffix, which is optional."""
         from lookfar.collections.outside.opened import SOURCE_SUFFIX
 
         return name if self._members.is_outside_name(name) else f"{name}{SOURCE_SUFFIX}"
@@ -136,7 +147,7 @@ class SourceManager:
                 else:
                     change = shelf.take_over(source, fetched.origins)
         except BaseException:
-            if is_new and not (shelf.place(source.name) / "incoming").exists():
+            if is_new:
                 files.remove(shelf.place(source.name))
             raise
         self._outside.open(source.name).index(on_progress=on_progress)

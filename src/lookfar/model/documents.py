@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Kind = Literal["docs", "code", "commits", "memory", "documents", "sources", "deps"]
-"""What a document is. ``sources`` and ``deps`` are no documents' own: they ask for everything in
-sources that were added, and in packages that a project depends on."""
+"""What a document is. In filters, ``sources`` means everything in sources that were added, and
+``deps`` everything in the packages of a project."""
 Lane = Kind
 """The older name; it remains in JSON, in the database and in some attributes."""
 LinkKind = Literal["wikilink", "embed", "link", "image", "label", "document"]

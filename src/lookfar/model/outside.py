@@ -45,4 +45,4 @@ class SourceChange:
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """What was refused or left out, and why."""
+    """What was refused or skipped, and why."""

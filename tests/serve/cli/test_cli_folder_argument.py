@@ -31,7 +31,13 @@ def list_commands(group: click.Group, above: str = "") -> dict[str, click.Comman
         full_name = f"{above} {name}".strip()
         if isinstance(command, click.Group):
             commands |= list_commands(command, full_name)
-        elif not command.hidden and full_name.split()[0] not in ("daemon", "tokens", "documents"):
+        elif not command.hidden and full_name.split()[0] not in (
+            "daemon",
+            "tokens",
+            "documents",
+            "sources",
+            "update",
+        ):
             commands[full_name] = command
     return commands
 

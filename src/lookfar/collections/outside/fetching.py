@@ -1,7 +1,7 @@
 """What an origin is, and who fetches it: one module per kind of source.
 
 A fetcher writes the next state of a source into a folder (:mod:`~lookfar.collections.outside.shelf`
-takes it over) and says what it left out. Nothing is fetched unless the user adds or updates.
+takes it over) and says what it skipped. Nothing is fetched unless the user adds or updates.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 OnFetch = Callable[[str, int, int], None]
 """Called with what is being fetched, how much is done, and how much there is (0: unknown)."""
-_REPOSITORY: Final = re.compile(r"git\+(?:https?|ssh|file)://\S+|\S+\.git(?:@\S+)?")
-_ARCHIVE: Final = re.compile(r".+\.(?:tar|tgz|zip|tar\.(?:gz|bz2|xz|zst))", re.IGNORECASE)
+_REPOSITORY: Final = re.compile(r"git\+\S+|https?://\S+\.git(?:@\S+)?")
+_ARCHIVE_ENDING: Final = re.compile(r"\.(?:tgz|zip|tar(?:\.(?:gz|bz2|xz))?)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Fetched:
     version: str = ""
     origins: Origins = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    """What was refused or left out, and why."""
+    """What was refused or skipped, and why."""
     unchanged: bool = False
     """Whether the origin has nothing new; then nothing was written."""
 
@@ -64,19 +64,27 @@ def find_fetcher(kind: OutsideKind) -> Fetcher:
     """Return who fetches this kind of source."""
     match kind:
         case "folder":
-            from lookfar.collections.outside.folders import fetch_folder
+            from lookfar.collections.outside.elsewhere import fetch_folder
 
             return fetch_folder
+        case "repository":
+            from lookfar.collections.outside.repositories import fetch_repository
+
+            return fetch_repository
+        case "archive":
+            from lookfar.collections.outside.archives import fetch_archive
+
+            return fetch_archive
         case _:
             raise InvalidArgument(
-                f"A {kind} cannot be fetched.", hint="Add a folder, a site or a repository."
+                f"A {kind} cannot be fetched.", hint="Add a repository, an archive or a folder."
             )
 
 
 def recognise(
     origin: str, name: str, options: Mapping[str, str | int | bool] | None = None
 ) -> OutsideSource:
-    """Return a new source for what a user typed: an address, a repository, or a path."""
+    """Return a new source for what a user typed: a repository or a path."""
     origin = origin.strip()
     kind = _recognise_kind(origin)
     if kind in ("folder", "archive"):
@@ -84,7 +92,7 @@ def recognise(
         if not path.exists():
             raise InvalidArgument(
                 f"There is no {origin!r}.",
-                hint="Give an https:// address, git+https://..., or a path that exists.",
+                hint="Give git+https://HOST/PATH@TAG, or a path that exists.",
             )
         origin = os.path.realpath(path)
     label = name.removesuffix(SOURCE_SUFFIX) or _suggest_name(origin)
@@ -96,19 +104,17 @@ def recognise(
 def _recognise_kind(origin: str) -> OutsideKind:
     if _REPOSITORY.fullmatch(origin):
         return "repository"
-    if origin.startswith(("https://", "http://")):
-        return "site"
     if "://" in origin:
         raise InvalidArgument(
             f"{origin!r} is not an address that can be fetched.",
-            hint="Use https://, or git+https:// for a repository.",
+            hint="Add a repository (git+https://HOST/PATH@TAG), an archive or a folder.",
         )
-    return "archive" if _ARCHIVE.fullmatch(origin) and Path(origin).is_file() else "folder"
+    return "archive" if _ARCHIVE_ENDING.search(origin) and Path(origin).is_file() else "folder"
 
 
 def _suggest_name(origin: str) -> str:
-    """Return a short name made from an address or a path, such as ``docs.python.org-3``."""
+    """Return a short name made from an address or a path, such as ``example.org-org-repo@v2``."""
     plain = re.sub(r"^(?:git\+)?[a-z]+://|\.git(?=@|$)|[?#].*$", "", origin)
     if "://" not in origin:
-        plain = Path(plain).name.partition(".tar")[0]
+        plain = _ARCHIVE_ENDING.sub("", Path(plain).name)
     return re.sub(r"[^\w.@-]+", "-", plain).strip("-.")[:80] or "source"

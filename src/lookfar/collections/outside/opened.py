@@ -80,7 +80,7 @@ class OutsideSources:
         return opened
 
     def forget(self, name: str) -> None:
-        """Close a collection, so that it is opened anew."""
+        """Close a collection, so that it is opened again."""
         with self._lock:
             outside = self._opened.pop(name, None)
         if outside is not None:

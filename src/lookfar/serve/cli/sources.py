@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,18 +18,20 @@ from lookfar.serve.cli.options import (
     open_library,
     yes_option,
 )
+from lookfar.serve.daemon.session_options import parse_settings
 from lookfar.serve.show import json_shapes, progress
 from lookfar.serve.show.printable import safe_name
 
 if TYPE_CHECKING:
+    from lookfar.library import Library
     from lookfar.model import OutsideSource, SourceChange
 
 _FILES_NAMED = 10
 
 
 @examples(
-    "lookfar add https://docs.example.org/guide/",
     "lookfar add git+https://example.org/org/repo@v2.1",
+    "lookfar add downloads/manual.zip",
     "lookfar add ~/reference --name reference --everywhere",
 )
 @click.command()
@@ -39,8 +43,8 @@ _FILES_NAMED = 10
 def add(origin: str, path: str, name: str, everywhere: bool, as_json: bool, **options: Any) -> None:
     """Fetch a source once, to search it offline.
 
-    ORIGIN is an address (https://...), a repository (git+https://host/org/repo@tag), an archive
-    or a folder. Searches of the folder PATH (default: the current one) include it from then on.
+    ORIGIN is a repository (git+https://HOST/PATH@TAG), a tar or zip archive, or a folder.
+    Searches of the folder PATH (default: the current one) include it from then on.
     """
     with (
         open_library(path, options) as library,
@@ -53,7 +57,7 @@ def add(origin: str, path: str, name: str, everywhere: bool, as_json: bool, **op
     _write_changes([change], as_json)
 
 
-@examples("lookfar update", "lookfar update docs.example.org")
+@examples("lookfar update", "lookfar update manual")
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @library_options
@@ -62,7 +66,7 @@ def update(names: tuple[str, ...], as_json: bool, **options: Any) -> None:
 
     NAME is a source as ``lookfar sources`` lists it (default: all that are not pinned).
     """
-    with open_library(".", options) as library, progress.show_fetch() as on_fetch:
+    with _open(options) as library, progress.show_fetch() as on_fetch:
         changes = library.outside.update(names, on_fetch=on_fetch)
     _write_changes(changes, as_json)
 
@@ -76,7 +80,7 @@ class _ListingGroup(GuardedGroup):
         return super().parse_args(ctx, args)
 
 
-@examples("lookfar sources", "lookfar sources remove docs.example.org", "lookfar sources --json")
+@examples("lookfar sources list", "lookfar sources remove manual")
 @click.group(cls=_ListingGroup)
 def sources() -> None:
     """List sources from elsewhere; pin or remove them.
@@ -90,17 +94,17 @@ def sources() -> None:
 @library_options
 def list_(as_json: bool, **options: Any) -> None:
     """List what was fetched, from where and when."""
-    with open_library(".", options) as library:
+    with _open(options) as library:
         listed = library.outside.list_all()
     if as_json:
         write_json({"sources": json_shapes.plain(listed)})
         return
     heads = ("name", "kind", "from", "version", "fetched", "files", "size", "")
     rows = [_describe(source) for source in listed]
-    write_table(heads, rows, "There are no sources yet. Add one: lookfar add URL")
+    write_table(heads, rows, "There are no sources yet. Add one: lookfar add ORIGIN")
 
 
-@examples("lookfar sources remove docs.example.org --yes")
+@examples("lookfar sources remove manual --yes")
 @sources.command()
 @click.argument("name")
 @yes_option
@@ -110,7 +114,7 @@ def remove(name: str, yes: bool, as_json: bool, **options: Any) -> None:
 
     NAME is the source, as listed. A folder elsewhere is not touched.
     """
-    with open_library(".", options) as library:
+    with _open(options) as library:
         source = library.outside.get(name)
         question = f"Delete {safe_name(source.name)} ({how_many(source.files, 'file')})?"
         if not confirm(question, yes=yes, as_json=as_json):
@@ -119,7 +123,7 @@ def remove(name: str, yes: bool, as_json: bool, **options: Any) -> None:
     write_either(as_json, json_shapes.plain(source), f"Removed {safe_name(source.name)}.")
 
 
-@examples("lookfar sources pin docs.example.org")
+@examples("lookfar sources pin manual")
 @sources.command()
 @click.argument("name")
 @library_options
@@ -128,12 +132,12 @@ def pin(name: str, as_json: bool, **options: Any) -> None:
 
     NAME is the source, as listed.
     """
-    with open_library(".", options) as library:
+    with _open(options) as library:
         source = library.outside.pin(name)
     write_either(as_json, json_shapes.plain(source), f"Pinned {safe_name(source.name)}.")
 
 
-@examples("lookfar sources unpin docs.example.org")
+@examples("lookfar sources unpin manual")
 @sources.command()
 @click.argument("name")
 @library_options
@@ -142,9 +146,19 @@ def unpin(name: str, as_json: bool, **options: Any) -> None:
 
     NAME is the source, as listed.
     """
-    with open_library(".", options) as library:
+    with _open(options) as library:
         source = library.outside.pin(name, pinned=False)
     write_either(as_json, json_shapes.plain(source), f"Unpinned {safe_name(source.name)}.")
+
+
+def _open(options: dict[str, Any]) -> AbstractContextManager[Library]:
+    """Open the sources with the settings of the user; no folder is searched."""
+    from lookfar.library import Library
+
+    settings = dict(parse_settings(options["settings"]))
+    if options["index_dir"]:
+        settings["index.dir"] = os.path.abspath(options["index_dir"])
+    return Library.open_databases(settings=settings)
 
 
 def _describe(source: OutsideSource) -> list[str]:

@@ -583,20 +583,20 @@ def _cut_diff(
 
 
 def is_git_installed() -> bool:
-    return shutil.which("git", path=_environment().get("PATH")) is not None
+    return shutil.which("git", path=git_environment().get("PATH")) is not None
 
 
-def _environment() -> dict[str, str]:
+def git_environment() -> dict[str, str]:
     """Return the environment for git: only the paths of programs and temporary files."""
     own = child_environment({})
     return {**{k: v for k, v in own.items() if k.upper() in _KEPT_VARIABLES}, **_ENVIRONMENT}
 
 
-def _command(arguments: Sequence[str]) -> list[str]:
-    program = shutil.which("git", path=_environment().get("PATH"))
+def git_command(arguments: Sequence[str]) -> list[str]:
+    program = shutil.which("git", path=git_environment().get("PATH"))
     if program is None:
         raise IOFailed(
-            "git is not installed, so the history cannot be read.",
+            "git is not installed, so repositories cannot be read.",
             hint="Install git, or set git.history to false.",
         )
     return [program, "--no-pager", "--literal-pathspecs", *arguments]
@@ -677,7 +677,7 @@ def _run_git(
     import subprocess
     from tempfile import TemporaryFile
 
-    command, stdin = _command(arguments), "".join(f"{line}\n" for line in given).encode()
+    command, stdin = git_command(arguments), "".join(f"{line}\n" for line in given).encode()
     with (
         TemporaryFile() as errors,
         _raise_refusals(repository),
@@ -685,7 +685,7 @@ def _run_git(
         _make_workplace(repository, tables or {}) as place,
     ):
         database, descriptors = _locate_objects(objects)
-        environment = {**_environment(), "GIT_DIR": place, "GIT_OBJECT_DIRECTORY": database}
+        environment = {**git_environment(), "GIT_DIR": place, "GIT_OBJECT_DIRECTORY": database}
         try:
             process = subprocess.Popen(
                 command,

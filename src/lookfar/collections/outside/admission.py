@@ -1,0 +1,62 @@
+"""Which files of a repository or archive are stored, within the limits of the settings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from lookfar.common.skip_reasons import BINARY_EXTENSIONS
+from lookfar.errors import InvalidArgument, how_many
+from lookfar.index.recipe import policy_from
+from lookfar.sources.confine import path_problem
+from lookfar.sources.folder.policy import read_extension
+
+if TYPE_CHECKING:
+    from lookfar.config import Settings
+
+
+class Admission:
+    """Counts what is stored, and remembers why files were skipped."""
+
+    def __init__(self, settings: Settings, name: str) -> None:
+        self._settings = settings
+        self._policy = policy_from(settings, "/")
+        self._name = name
+        self._files = 0
+        self._bytes = 0
+        self.skipped: Counter[str] = Counter()
+
+    def limit(self, uri: str) -> int:
+        """Return how many bytes a file may have."""
+        return self._policy.size_limit(uri)
+
+    def refuse(self, uri: str, size: int) -> str:
+        """Return why a file is not stored; empty if it is. The reason is counted."""
+        reason = ""
+        if path_problem(uri):
+            reason = "unusable path"
+        elif read_extension(uri) in BINARY_EXTENSIONS:
+            reason = "binary"
+        elif size > self.limit(uri):
+            reason = "too large"
+        if reason:
+            self.skipped[reason] += 1
+        return reason
+
+    def count(self, size: int) -> None:
+        """Count a stored file; raise ``InvalidArgument`` if the source is too large."""
+        self._files += 1
+        self._bytes += size
+        outside = self._settings.outside
+        if self._files > outside.max_files or self._bytes > outside.max_bytes:
+            limit = "max_files" if self._files > outside.max_files else "max_bytes"
+            raise InvalidArgument(
+                f"{self._name} is larger than outside.{limit} allows.",
+                hint=f"Raise outside.{limit}, or add a part of it.",
+            )
+
+    def notes(self) -> tuple[str, ...]:
+        return tuple(
+            f"{how_many(number, 'file')} skipped: {reason}"
+            for reason, number in sorted(self.skipped.items())
+        )
