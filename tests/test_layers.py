@@ -32,7 +32,7 @@ CONTRACTS = {
     "pure": "Parsing and chunking touch nothing outside their arguments",
     "extract": "Extractors read no file, run nothing and fetch nothing",
     "sqlite": "SQLite is spoken in the store only",
-    "subprocess": "Programs are run by git_history, worker, extraction and endpoint only",
+    "subprocess": "Programs are run by git history and clone, worker, extraction and endpoint only",
     "faces": "Servers and terminals are known in serve only",
 }
 

@@ -1,4 +1,4 @@
-"""Repositories and archives as sources: what is stored, what is refused, and what an update does."""
+"""Repositories and archives as sources: what is stored and refused, and what an update does."""
 
 from __future__ import annotations
 
