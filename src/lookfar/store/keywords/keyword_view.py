@@ -20,6 +20,8 @@ _CACHED_TERMS = 20_000
 _FEW_NUMBERS = 300
 """Up to so many numbers, a query for each takes less time than one for the set: that one walks
 through all numbers of the index."""
+_RARE_PER_KEY = 100
+"""Entries per wanted chunk up to which a phrase is looked for in all entries with its words."""
 
 
 class KeywordView:
@@ -154,6 +156,12 @@ class KeywordView:
 
     def _restrict(self, query: Query, field: str, numbers: Sequence[int]) -> Query:
         """Return the query for entries that have one of these numbers in a field."""
+        return Query.boolean_query(
+            [(Occur.Must, query), (Occur.Must, self._having(field, numbers))]
+        )
+
+    def _having(self, field: str, numbers: Sequence[int]) -> Query:
+        """Match the entries with one of these numbers, without adding to their score."""
         if len(numbers) > _FEW_NUMBERS:
             among = Query.term_set_query(self._schema, field, list(numbers))
         else:
@@ -161,9 +169,7 @@ class KeywordView:
                 [(Occur.Should, Query.term_query(self._schema, field, number, "basic"))
                  for number in numbers]
             )  # fmt: skip
-        return Query.boolean_query(
-            [(Occur.Must, query), (Occur.Must, Query.const_score_query(among, 0.0))]
-        )
+        return Query.const_score_query(among, 0.0)
 
     def _make_query(self, terms: Terms, weights: Mapping[str, float]) -> Query | None:
         clauses: list[tuple[Occur, Query]] = []
@@ -206,11 +212,37 @@ class KeywordView:
             return {}
         # A score is a sum, and a sum of powers of two shows its terms, as far as the precision
         # of a float reaches.
-        clauses = [
-            (Occur.Should, Query.const_score_query(self._phrase(pair[:2], 0, pair[2]), 2.0**at))
-            for at, pair in enumerate(pairs[:MOST_PAIRS])
-        ]
-        return {key: int(score) for key, score in self._among(clauses, keys).items()}
+        among = self._having("key", keys)
+        clauses = []
+        for at, pair in enumerate(pairs[:MOST_PAIRS]):
+            phrases = self._phrases_among(pair, among, _RARE_PER_KEY * len(keys))
+            if phrases:
+                clauses.append(
+                    (Occur.Should, Query.const_score_query(Query.boolean_query(phrases), 2.0**at))
+                )
+        matching = self._among(clauses, keys) if clauses else {}
+        return {key: int(score) for key, score in matching.items()}
+
+    def _phrases_among(
+        self, pair: tuple[str, str, int], among: Query, rare: int
+    ) -> list[tuple[Occur, Query]]:
+        """Match two words at their distance in one of the fields, for entries of ``among``.
+
+        tantivy reads a phrase of a union up to the next entry that has it, in or out of ``among``.
+        With common words that is most of the index, so their phrase is first narrowed to ``among``.
+        """
+        left, right, step = pair
+        clauses = []
+        for field in FIELDS:
+            entries = min(self._frequency(field, left), self._frequency(field, right))
+            # A field that lacks one of the words would take time and match nothing.
+            if not entries:
+                continue
+            phrase = Query.phrase_query(self._schema, field, [(0, left), (step, right)], 0)
+            if entries > rare:
+                phrase = Query.boolean_query([(Occur.Must, phrase), (Occur.Must, among)])
+            clauses.append((Occur.Should, phrase))
+        return clauses
 
     def _among(
         self, clauses: Sequence[tuple[Occur, Query]], keys: Sequence[int]
@@ -243,7 +275,7 @@ class KeywordView:
         ]
         return self._among(clauses, keys) if clauses and keys else {}
 
-    def _phrase(self, terms: Sequence[str], apart: int, step: int = 1) -> Query:
+    def _phrase(self, terms: Sequence[str], apart: int) -> Query:
         """Match these terms next to each other in any one field of a chunk."""
         # A field that lacks one of the terms would take time and match nothing.
         fields = [field for field in FIELDS if all(self._frequency(field, term) for term in terms)]
@@ -252,7 +284,7 @@ class KeywordView:
                 [(Occur.Should, Query.term_query(self._schema, field, terms[0], "basic"))
                  for field in fields]
             )  # fmt: skip
-        words: list[str | tuple[int, str]] = [(at * step, term) for at, term in enumerate(terms)]
+        words: list[str | tuple[int, str]] = list(enumerate(terms))
         return Query.boolean_query(
             [(Occur.Should, Query.phrase_query(self._schema, field, words, apart))
              for field in fields]
