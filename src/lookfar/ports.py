@@ -506,6 +506,10 @@ class PhraseSearch(Protocol):
 class VectorSearch(Protocol):
     """Search by vectors."""
 
+    def begin_vector_search(self, query: NDArray[np.float32], limit: int, filters: Filters) -> None:
+        """Start what ``vector_search`` will be asked next, beside other work if that is quicker."""
+        ...
+
     def vector_search(
         self, query: NDArray[np.float32], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]: ...

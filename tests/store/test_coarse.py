@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lookfar.common import cores
 from lookfar.config import Settings
 from lookfar.embed.providers import open_embedder
 from lookfar.model import Filters
@@ -575,12 +577,12 @@ def test_two_threads_return_what_one_returns(
     """Protects against results in the order in which threads end, or lost with a failing one."""
     rows = leaning(9 * SEGMENT)
     file = written(tmp_path, rows).coarse
-    monkeypatch.setattr(codes_module.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(cores.os, "cpu_count", lambda: 1)
     alone = proposed(file, rows)
-    monkeypatch.setattr(codes_module.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(cores.os, "cpu_count", lambda: 4)
     assert proposed(file, rows) == alone
     items = list(range(40))
-    assert codes_module._map_together(lambda item: item * item, items) == [n * n for n in items]
+    assert cores.map_on_two_cores(lambda item: item * item, items) == [n * n for n in items]
     for bad in (0, 1, 39):
 
         def fail(item: int, bad: int = bad) -> int:
@@ -589,4 +591,36 @@ def test_two_threads_return_what_one_returns(
             return item
 
         with pytest.raises(LookupError, match=f"item {bad}"):
-            codes_module._map_together(fail, items)
+            cores.map_on_two_cores(fail, items)
+
+
+def test_a_search_begun_early_returns_the_same(
+    many: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects against the result of another question, and against one that is computed twice."""
+    many.write(texts(0, 600))
+    first, second = np.asarray(many.embedder.embed(["word7 common", "word8 common"]))
+    calls: list[str] = []
+    nearest = VectorFile.nearest
+
+    def note(file: VectorFile, *given: Any) -> Any:
+        calls.append(threading.current_thread().name)
+        return nearest(file, *given)
+
+    monkeypatch.setattr(VectorFile, "nearest", note)
+    monkeypatch.setattr(cores.os, "cpu_count", lambda: 2)
+    with many.store.snapshot() as snapshot:
+        expected = [snapshot.vector_search(query, 20, Filters()) for query in (first, second)]
+        assert expected[0] != expected[1]
+        calls.clear()
+        snapshot.begin_vector_search(first, 20, Filters())
+        cores.start(int).result()  # type: ignore[union-attr]  # The one helper has done it.
+        assert snapshot.vector_search(first, 20, Filters()) == expected[0]
+        assert [name.partition("_")[0] for name in calls] == ["lookfar-cores"]
+        snapshot.begin_vector_search(first, 20, Filters())
+        assert snapshot.vector_search(second, 20, Filters()) == expected[1]
+        narrow = Filters(prefix="b/")
+        snapshot.begin_vector_search(first, 20, Filters())
+        assert {place.uri[0] for place, _ in snapshot.vector_search(first, 20, narrow)} == {"b"}
+        snapshot.begin_vector_search(first, 20, narrow)
+        assert snapshot.vector_search(first, 20, Filters()) == expected[0]

@@ -94,6 +94,8 @@ def gather_candidates(
     keyword: dict[int, float] = {}
     page: dict[int, float] = {}
     vector: dict[int, float] = {}
+    if plan.vector is not None:
+        snapshot.begin_vector_search(plan.vector, limit, filters)
     terms = _weigh_terms(plan, snapshot)
     if plan.mode != "vector":
         page = dict(snapshot.page_search(terms, of_pages, limit, filters))

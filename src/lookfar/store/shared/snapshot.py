@@ -147,6 +147,9 @@ class StoredSnapshot(KeywordQueries, ABC):
 
     # -- vectors -------------------------------------------------------------------
 
+    def begin_vector_search(self, query: NDArray[np.float32], limit: int, filters: Filters) -> None:
+        """Start ``vector_search`` early; a store without use for that does nothing."""
+
     def vector_search(
         self, query: NDArray[np.float32], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from concurrent.futures import Future
 from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lookfar.common.cores import start
 from lookfar.model import Filters, VectorPass
 from lookfar.ports import Keywords, Need, Place, Streams
 from lookfar.store.catalogue import rows as catalog
@@ -24,6 +26,21 @@ if TYPE_CHECKING:
 
 _MOST_DOCUMENTS = 0.5
 """The share of admitted documents from which it is faster to skip other rows than to mask them."""
+
+
+Nearest = tuple["NDArray[np.intp]", "NDArray[np.float64]"]
+"""Rows of vectors and their similarity, the nearest first."""
+
+
+class _Begun(NamedTuple):
+    """A search for the nearest rows that another thread does."""
+
+    query: NDArray[np.float32]
+    fetch: int
+    task: Future[Nearest]
+
+    def is_for(self, query: NDArray[np.float32], fetch: int) -> bool:
+        return self.query is query and self.fetch == fetch
 
 
 class EpochSnapshot(StoredSnapshot):
@@ -47,6 +64,7 @@ class EpochSnapshot(StoredSnapshot):
         )
         self._epoch = epoch
         self._rows = rows
+        self._begun: _Begun | None = None
 
     def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:
         signatures = self.cached("signatures", self._signatures)
@@ -66,6 +84,32 @@ class EpochSnapshot(StoredSnapshot):
     def dimensions(self) -> int:
         return self._epoch.vectors.dimensions
 
+    def begin_vector_search(self, query: NDArray[np.float32], limit: int, filters: Filters) -> None:
+        """Compare very many vectors on another core, while the keywords are searched here."""
+        vectors, scope = self._epoch.vectors, self._scopes.resolve(filters)
+        if query.ndim > 1 or scope is not None or not vectors.is_many(len(self._rows)):
+            return
+        fetch = self._scopes.fetch_size(limit, scope, None)
+        task = start(vectors.nearest, query, self._rows, fetch)
+        self._begun = None if task is None else _Begun(query, fetch, task)
+
+    def _find_nearest(
+        self,
+        query: NDArray[np.float32],
+        fetch: int,
+        among: NDArray[np.intp] | None,
+        allowed: NDArray[np.bool_] | None,
+    ) -> Nearest:
+        """Return the nearest rows, from what was begun if that is the same search."""
+        begun, self._begun = self._begun, None
+        everything = among is None and allowed is None
+        if begun is not None and everything and begun.is_for(query, fetch):
+            # Do not wait for a helper that is still busy with something else.
+            if begun.task.cancel():
+                return self._epoch.vectors.nearest(query, self._rows, fetch)
+            return begun.task.result()
+        return self._epoch.vectors.nearest(query, self._rows, fetch, among, allowed)
+
     def _nearest(
         self, query: NDArray[np.float32], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]:
@@ -81,7 +125,7 @@ class EpochSnapshot(StoredSnapshot):
             allowed = owners.find_rows(self._connection, scope.documents, len(self._rows))
         fetch = self._scopes.fetch_size(limit, scope, listed) if allowed is None else limit
         while True:
-            rows, scores = self._epoch.vectors.nearest(query, self._rows, fetch, among, allowed)
+            rows, scores = self._find_nearest(query, fetch, among, allowed)
             alive = self._recent_places().by_vector(
                 self._connection, self.generation, rows.tolist()
             )

@@ -7,23 +7,17 @@ its similarity to the row closely enough that a few thousand proposals contain t
 
 from __future__ import annotations
 
-import os
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+
+from lookfar.common.cores import map_on_two_cores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lookfar.store.vectors.coarse import Segment
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 _LEVELS: Final = 127
 _FITTED_ROWS: Final = 16_384
@@ -107,7 +101,9 @@ def score_segments(query: NDArray[np.float32], segments: Sequence[Segment]) -> l
     """Estimate the similarity of a query to every row, on two cores if there are many."""
     import numkong  # noqa: F401 -- Imported here, not by two threads at the same time.
 
-    return _map_together(lambda segment: _score_segment(query, segment), segments)
+    if len(segments) < _TOGETHER:
+        return [_score_segment(query, segment) for segment in segments]
+    return map_on_two_cores(lambda segment: _score_segment(query, segment), segments)
 
 
 def _score_segment(query: NDArray[np.float32], segment: Segment) -> Scores:
@@ -184,42 +180,3 @@ def _select(
     products: NDArray[np.int32], part: NDArray[np.bool_] | None, stride: int
 ) -> NDArray[np.int32]:
     return products if part is None else products[part[::stride]]
-
-
-def _map_together(function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Apply a function that releases the interpreter lock to items, on two cores if many."""
-    waiting = deque(enumerate(items))
-    results: dict[int, R] = {}
-
-    def work() -> None:
-        while True:
-            try:
-                number, item = waiting.popleft()
-            except IndexError:
-                return
-            results[number] = function(item)
-
-    helper: Future[None] | None = None
-    if len(waiting) >= _TOGETHER and (os.cpu_count() or 1) > 1:
-        helper = _helpers().submit(work)
-    try:
-        work()
-    finally:
-        # A helper that is busy with another question has not begun; then nothing is left for it.
-        waiting.clear()
-        if helper is not None and not helper.cancel():
-            helper.result()
-    return [results[number] for number in range(len(results))]
-
-
-_starting = threading.Lock()
-
-
-def _helpers() -> ThreadPoolExecutor:
-    with _starting:
-        return _make_helpers()
-
-
-@cache
-def _make_helpers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(1, (os.cpu_count() or 2) - 1), "lookfar-vectors")
