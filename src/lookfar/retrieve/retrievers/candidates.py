@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 
 from lookfar.config import SearchSettings
 from lookfar.model import Filters
@@ -125,16 +126,14 @@ def gather_candidates(
     if plan.mode != "vector":
         unread = {place.document for place in places.values()}.difference(page)
         page |= snapshot.page_scores(terms, of_pages, sorted(unread))
-    candidates = Candidates(
-        Candidate(
-            place,
-            keyword.get(key, 0.0),
-            page.get(place.document, 0.0),
-            vector.get(key, 0.0),
-            source,
-        )
-        for key, place in places.items()
+    columns = (
+        places.values(),
+        [keyword.get(key, 0.0) for key in places],
+        [page.get(place.document, 0.0) for place in places.values()],
+        [vector.get(key, 0.0) for key in places],
+        repeat(source),
     )
+    candidates = Candidates(map(Candidate._make, zip(*columns, strict=False)))
     none = (0.0,) * len(candidates)
     return Ranking(
         plan, candidates, none, named={(source, key): lead for key, lead in leads.items()}

@@ -31,6 +31,9 @@ _PART: Final = 0.3
 """Largest boost for a smaller part."""
 _QUOTED: Final = re.compile(r"[`\"“]([^`\"“”\n]{3,200})[`\"”]")
 _WORD: Final = re.compile(r"\w+")
+_BLANKED: Final = bytes(
+    code if code < 128 and _WORD.match(chr(code)) else ord(" ") for code in range(256)
+)
 _EDGES: Final = "\"'`“”‘’.,;:!?()[]{}<>"
 
 
@@ -142,7 +145,7 @@ def boost_verbatim(sources: Sequence[Source]) -> Stage:
                     added[candidate.chunk] = candidate
         if not shares:
             return ranking
-        known = {candidate.chunk for candidate in ranking.candidates}
+        known = frozenset(ranking.candidates.chunks)
         joined = ranking.add_candidates(
             [candidate for key, candidate in added.items() if key not in known]
         )
@@ -167,18 +170,23 @@ def _find_holders(run: Run, sources: Sequence[Source]) -> list[tuple[int, Place]
 
 def _normalise(text: str) -> str:
     """Return the words in lower case, with a single space around each."""
-    return f" {' '.join(_WORD.findall(text.lower()))} "
+    lowered = text.lower()
+    if lowered.isascii():  # The usual case; splitting it does not need a regex.
+        words = lowered.encode().translate(_BLANKED).decode().split()
+    else:
+        words = _WORD.findall(lowered)
+    return f" {' '.join(words)} "
 
 
 def _boost(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
     best = max(ranking.scores, default=0.0)
     # A question about history asks for a commit, not for a place with the same words.
     decides = 2.0 if asks_for_history(ranking.plan.text) else _MOST_OF_IT
-    added = []
-    for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
-        share = shares.get(candidate.chunk, 0.0)
-        first = max(best - score, 0.0) + share if share >= decides else _PART * share
-        added.append(first if share else 0.0)
+    added = [0.0] * len(ranking.candidates)
+    for at, chunk in enumerate(ranking.candidates.chunks):
+        if share := shares.get(chunk, 0.0):
+            behind = max(best - ranking.scores[at], 0.0)
+            added[at] = behind + share if share >= decides else _PART * share
 
     def note(candidate: Candidate) -> str:
         share = shares.get(candidate.chunk, 0.0)

@@ -8,7 +8,6 @@ So a link counts from source to target and not back. A page such as ``guide.md``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from heapq import nsmallest
 
 from lookfar.model import Relation
 from lookfar.retrieve.neighbours.related import classify_link, find_headings
@@ -180,12 +179,12 @@ def _best_by_document(ranking: Ranking) -> dict[Document, tuple[float, Candidate
 
 def _choose_seeds(best: Mapping[Document, tuple[float, Candidate]], seeds: int) -> list[Document]:
     """Return the best documents of prose, best first."""
-    prose = (
+    prose = sorted(
         (-score, candidate.place.uri, document)
         for document, (score, candidate) in best.items()
         if candidate.place.lane not in ("code", "commits")
     )
-    return [document for _, _, document in nsmallest(seeds, prose)]
+    return [document for _, _, document in prose[:seeds]]
 
 
 def _find_below(

@@ -65,6 +65,7 @@ class Epoch:
         self.folder = folder
         self.catalogue = folder / CATALOGUE
         self._readers = Readers(self.catalogue)
+        self._paths = [os.fspath(folder / name) for name in (CATALOGUE, KEYWORDS, VECTORS)]
         # Before they are opened, so that a replacement in between is noticed later.
         self._opened = self._file_ids()
         try:
@@ -101,7 +102,7 @@ class Epoch:
     def _file_ids(self) -> list[tuple[int, int]] | None:
         """Return device and inode of each file; ``None`` if one is missing."""
         try:
-            stats = [os.stat(self.folder / name) for name in (CATALOGUE, KEYWORDS, VECTORS)]
+            stats = [os.stat(path) for path in self._paths]
         except OSError:
             return None
         return [(stat.st_dev, stat.st_ino) for stat in stats]

@@ -15,6 +15,7 @@ continues it if it is sound, and any other writer removes it.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
@@ -52,6 +53,7 @@ class CollectionFolder:
 
     def __init__(self, path: Path, *, only_copy: bool) -> None:
         self.path = path
+        self._current = os.fspath(path / CURRENT)
         self.only_copy = only_copy
 
     @contextmanager
@@ -81,7 +83,8 @@ class CollectionFolder:
         """Return the name that ``CURRENT`` contains; empty without a finished index."""
         with files.translate_errors(f"reading {CURRENT}"):
             try:
-                name = (self.path / CURRENT).read_bytes().strip().decode("ascii", "replace")
+                with open(self._current, "rb", buffering=0) as file:
+                    name = file.read().strip().decode("ascii", "replace")
             except FileNotFoundError:
                 if self.only_copy and self._lost():
                     raise corrupt_error(self.path / CURRENT, f"{CURRENT} is missing") from None

@@ -126,14 +126,18 @@ class CollectionStore(StoredGenerations):
         while True:
             name = self._files.serving_name()
             try:
-                return ask(self._serving())
+                return ask(self._serving(name))
             except LookfarError:
                 if name == self._files.serving_name():
                     raise
 
-    def _serving(self) -> Epoch:
-        """Return the epoch that ``CURRENT`` names, reopened if another process changed it."""
-        name = self._files.serving_name()
+    def _serving(self, name: str | None = None) -> Epoch:
+        """Return the epoch that ``CURRENT`` names, reopened if another process changed it.
+
+        ``name`` is what ``CURRENT`` contains, if the caller has just read it.
+        """
+        if name is None:
+            name = self._files.serving_name()
         if not name and self.damage() and not self._only_copy:
             raise being_rebuilt()
         if not name:
