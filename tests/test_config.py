@@ -35,6 +35,7 @@ TRUSTED = {
     *("outside.max_files", "outside.max_bytes", "outside.allow_private"),
     *("documents.chunk_chars", "documents.overlap_chars", "documents.max_chars"),
     *("serve.write", "serve.daemon", "serve.idle_minutes", "serve.host", "serve.port"),
+    "serve.workers",
     *("serve.hosts", "serve.origins", "serve.tokens_file", "serve.max_body_bytes"),
     *("serve.body_seconds", "serve.request_seconds", "serve.requests_per_second"),
     *("serve.max_concurrent", "serve.log_level", "serve.log_file", "serve.log_arguments"),

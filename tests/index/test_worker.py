@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import lookfar.errors
+from lookfar.common.frames import receive_frame
 from lookfar.config import EmbedSettings
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import IndexCorrupt, IOFailed, LookfarError, OutOfMemory
@@ -211,7 +212,7 @@ def test_a_truncated_frame_is_end_of_file() -> None:
     os.write(write, (100).to_bytes(8, "little") + b"only a few")
     os.close(write)
     with os.fdopen(read, "rb") as pipe, pytest.raises(EOFError):
-        worker._receive(pipe)
+        receive_frame(pipe)
 
 
 def test_workers_that_always_crash_end_the_pass(recipe: Recipe, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from lookfar.collections.following import Following
 from lookfar.collections.healing import Healing
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE
 from lookfar.collections.read_documents import stored_document
+from lookfar.collections.reader_role import find_notes
 from lookfar.collections.variants import Variants, place_index
 from lookfar.errors import (
     IndexBusy,
@@ -137,6 +138,8 @@ class Commits(Collection):
 
     def freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
         """Build a missing index, and read what is new if a branch has moved."""
+        if (notes := find_notes(self.place)) is not None:
+            return notes
         try:
             if not self.store.exists or (
                 self.store.held() is None and self.store.fingerprint() != self._fingerprint()

@@ -33,6 +33,7 @@ from lookfar.collections.inserting import (
 )
 from lookfar.collections.passes import PATIENCE
 from lookfar.collections.read_documents import stored_document
+from lookfar.collections.reader_role import require_writer
 from lookfar.errors import IndexBusy, IndexCorrupt, InvalidArgument, LookfarError, NotFound
 from lookfar.model import Damage, Document, Incomplete, IndexReport, Salvaged, Status
 from lookfar.retrieve.locate.nearest import unknown_document
@@ -348,6 +349,7 @@ class Documents(Collection):
         """Rebuild the index if the settings ask for another model; nothing else can be stale."""
         try:
             if self.store.fingerprint() != self.writer().fingerprint:
+                require_writer("the database is to be rebuilt for other settings")
                 self.index(on_progress=on_progress, wait_seconds=PATIENCE)
         except IndexBusy:
             return [Incomplete("stale", "the database is being rebuilt right now")]

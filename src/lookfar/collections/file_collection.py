@@ -24,6 +24,7 @@ from lookfar.collections.file_edits import FileEdits
 from lookfar.collections.following import FolderFollowing
 from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing, Scrubber
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
+from lookfar.collections.reader_role import find_notes, require_writer
 from lookfar.collections.variants import Variants, place_index
 from lookfar.common.turns import TURNS
 from lookfar.errors import (
@@ -283,6 +284,8 @@ class Files(Collection):
     def freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
         """Build a missing index, bring a few changed files up to date, and note the rest."""
         self.settle()
+        if (notes := find_notes(self.place)) is not None:
+            return notes
         if self.sealed:
             return []
         self.recover_edits()
@@ -296,8 +299,8 @@ class Files(Collection):
             return []
         if self.store.fingerprint() != epoch_fingerprint(self.settings, self.embedder):
             return self._renew(on_progress)
-        notes = self.following.notes()
-        return self._compare_with_disk(on_progress) if notes is None else notes
+        pending = self.following.notes()
+        return self._compare_with_disk(on_progress) if pending is None else pending
 
     def _compare_with_disk(self, on_progress: OnProgress | None) -> list[Incomplete]:
         most = self.settings.index.max_auto_files
@@ -386,6 +389,7 @@ class Files(Collection):
         """Return which files the last walk of this process and the last pass skipped."""
         from lookfar.index.skipped_files import summarise_stored
 
+        require_writer("the last walk is the writer's")
         return summarise_stored(self.store, self.last_walk)
 
     def walk(self) -> Walk:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lookfar import config
 from lookfar.collections.file_collection import Files
+from lookfar.collections.reader_role import require_writer
 from lookfar.errors import RootNotFound
 from lookfar.sources.confine import Root
 
@@ -94,6 +95,7 @@ class Histories:
         """Find the repositories below the folder, again if folders may have been added."""
         from lookfar.sources.git.repositories import list_repositories
 
+        require_writer("finding repositories takes a walk")
         folder = self._folder
         walked, now = folder.last_walk, time.monotonic()
         if walked is not None and walked is self._looked_in and now < self._look_at:

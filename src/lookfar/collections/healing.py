@@ -19,6 +19,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from lookfar.collections.passes import PATIENCE, Closing, Passes
+from lookfar.collections.reader_role import require_writer
 from lookfar.common.turns import TURNS
 from lookfar.errors import IndexBusy, IndexCorrupt, IOFailed, LookfarError, being_rebuilt
 from lookfar.model import Damage, Incomplete, IndexReport, Salvaged, Verified
@@ -136,6 +137,7 @@ class Healing:
 
         Return the documents that had to be dropped, or None if it cannot be repaired in place.
         """
+        require_writer(f"the index is damaged: {damage.developer}")
         maker = self._collection.make_maker()
         if maker is None:
             return None
@@ -190,6 +192,7 @@ class Healing:
         Rows that contradict each other can raise almost anything. None means that everything
         stored is as it was written, so the exception is a bug.
         """
+        require_writer(f"{type(error).__name__}: {error}")
         store = self._collection.store
         try:
             damage = store.verify() if store.exists else []

@@ -627,6 +627,10 @@ class ServeSettings:
         15, "The daemon exits after being idle for so long.", low=1, high=10_080, trusted=True
     )
     host: str = setting("127.0.0.1", "Address of the HTTP server.", trusted=True)
+    workers: int = setting(
+        1, "Processes that answer questions for lookfar serve; 1 means the server itself.",
+        low=1, high=64, trusted=True,
+    )  # fmt: skip
     port: int = setting(8377, "Port of the HTTP server.", low=0, high=65_535, trusted=True)
     hosts: tuple[str, ...] = setting(
         (), "Additional host names that the HTTP server accepts.", trusted=True

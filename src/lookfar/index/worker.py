@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -22,9 +21,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import IO
 
 from lookfar.common.allowance import Allowance
+from lookfar.common.frames import receive_frame, send_frame
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
 from lookfar.errors import IOFailed, LookfarError, as_out_of_memory, out_of_memory
@@ -46,7 +46,6 @@ from lookfar.text.extract.formats import extractor_for
 from lookfar.text.parse.formats import detect_format
 
 Missing = Callable[[Iterable[bytes]], set[bytes]]
-_LENGTH = 8
 _CONTENT = 1
 """Position of a chunk's content name in its row."""
 _NICENESS = 10
@@ -236,7 +235,7 @@ class _Child:
         )
         # If the child is dead already, the first batch will report it.
         with suppress(BrokenPipeError):
-            _send(self._pipe_in, self._recipe)
+            send_frame(self._pipe_in, self._recipe)
 
     @property
     def _pipe_in(self) -> IO[bytes]:
@@ -246,10 +245,10 @@ class _Child:
     def ask(self, batch: Sequence[Request]) -> list[Outcome]:
         assert self._process.stdout is not None
         try:
-            _send(self._pipe_in, list(batch))
+            send_frame(self._pipe_in, list(batch))
         except BrokenPipeError as error:
             raise EOFError from error
-        answer: list[Outcome] | LookfarError = _receive(self._process.stdout)
+        answer: list[Outcome] | LookfarError = receive_frame(self._process.stdout)
         if isinstance(answer, LookfarError):
             raise answer
         return answer
@@ -275,24 +274,6 @@ class _Child:
         self._process.communicate()
 
 
-def _send(pipe: IO[bytes], message: Any) -> None:
-    data = pickle.dumps(message, protocol=5)
-    pipe.write(len(data).to_bytes(_LENGTH, "little"))
-    pipe.write(data)
-    pipe.flush()
-
-
-def _receive(pipe: IO[bytes]) -> Any:
-    length = pipe.read(_LENGTH)
-    if len(length) < _LENGTH:
-        raise EOFError
-    expected = int.from_bytes(length, "little")
-    data = pipe.read(expected)
-    if len(data) < expected:  # The other process died while it was writing.
-        raise EOFError
-    return pickle.loads(data)
-
-
 def main() -> None:
     """Run a worker: read a recipe, then batches until the parent closes the pipe or dies."""
     if hasattr(os, "nice"):
@@ -310,10 +291,10 @@ def main() -> None:
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer every batch with its outcomes, or with the error that the parent will raise."""
-    recipe: Recipe = _receive(requests)
+    recipe: Recipe = receive_frame(requests)
     handle: Callable[[Sequence[Request]], list[Outcome]] | None = None
     while True:
-        batch: Sequence[Request] = _receive(requests)
+        batch: Sequence[Request] = receive_frame(requests)
         answer: list[Outcome] | LookfarError
         try:
             handle = handle or _make_handler(recipe)
@@ -322,7 +303,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
             answer = error
         except Exception as error:
             answer = _make_portable(error)
-        _send(answers, answer)
+        send_frame(answers, answer)
 
 
 def _make_handler(recipe: Recipe) -> Callable[[Sequence[Request]], list[Outcome]]:

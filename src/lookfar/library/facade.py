@@ -225,6 +225,16 @@ class Library:
         for folder in self._members.folders.values():
             folder.first_index(on_progress)
 
+    def freshen(
+        self, *, on_progress: OnProgress | None = None
+    ) -> dict[str, tuple[Incomplete, ...]] | None:
+        """Bring every index up to date as a search does, for processes that only read them.
+
+        Return what may still be missing, by the place of the index; None if a folder was never
+        indexed.
+        """
+        return upkeep.freshen_indexed(self._members, on_progress)
+
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """Return what is indexed; with ``check``, compare the disk with it."""
         member = self._members.find(collection)

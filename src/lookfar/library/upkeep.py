@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lookfar.errors import RootNotFound
+from lookfar.errors import LookfarError, RootNotFound
 from lookfar.library.members import USER_MEMORIES, Members
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
     from lookfar.collections.file_collection import Files
     from lookfar.index.progress import OnProgress
-    from lookfar.model import Status, Verified
+    from lookfar.model import Incomplete, Status, Verified
 
 
 def list_statuses(members: Members) -> tuple[Status, ...]:
@@ -24,6 +25,26 @@ def list_statuses(members: Members) -> tuple[Status, ...]:
     reported = {n: c for n, c in companions.items() if c.indexed or n in refused}
     collections = {**members.folders, **reported}
     return tuple(collection.status(collection=name) for name, collection in collections.items())
+
+
+def freshen_indexed(
+    members: Members, on_progress: OnProgress | None
+) -> dict[str, tuple[Incomplete, ...]] | None:
+    """Bring every index up to date as far as a search does; return the notes by their place.
+
+    Return None if a folder has no index yet. There are no notes on a collection that cannot be
+    brought up to date.
+    """
+    if not all(folder.indexed for folder in members.folders.values()):
+        return None
+    members.settle()
+    companions: dict[str, Collection] = {**members.histories(look=False), **members.memories()}
+    notes: dict[str, tuple[Incomplete, ...]] = {}
+    for collection in (*members.folders.values(), *companions.values()):
+        with suppress(LookfarError):
+            if collection.indexed:
+                notes[collection.place] = tuple(collection.freshen(on_progress))
+    return notes
 
 
 def verify_all(

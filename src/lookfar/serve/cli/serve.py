@@ -57,6 +57,7 @@ def mcp(path: tuple[str, ...], **options: Any) -> None:
 @click.option("--http", is_flag=True, help="Serve over HTTP. This is the default.")
 @click.option("--host", metavar="NAME", help="Address to listen on (serve.host).")
 @click.option("--port", type=int, metavar="N", help="Port to listen on (serve.port).")
+@click.option("--workers", type=int, metavar="N", help="Answering processes (serve.workers).")
 @click.option("--metrics", is_flag=True, help="Serve Prometheus metrics at /metrics.")
 @click.option("--access-log", is_flag=True, help="Log a line per request (serve.access_log).")
 @click.option("--log-file", metavar="FILE", help="Log to a file, not to stderr (serve.log_file).")
@@ -68,6 +69,7 @@ def serve(
     http: bool,  # noqa: ARG001
     host: str | None,
     port: int | None,
+    workers: int | None,
     metrics: bool,
     access_log: bool,
     log_file: str | None,
@@ -85,6 +87,7 @@ def serve(
     given = {
         "serve.host": host,
         "serve.port": port,
+        "serve.workers": workers,
         "serve.metrics": metrics or None,
         "serve.access_log": access_log or None,
         "serve.log_file": log_file,

@@ -26,7 +26,7 @@ from lookfar.library import Library
 from lookfar.retrieve.locate.address import format_address
 from lookfar.serve.daemon.watch_choices import WatchChoices
 from lookfar.serve.mcp.changes import Changes
-from lookfar.serve.tools.tool import Session
+from lookfar.serve.tools.tool import Readers, Session
 from lookfar.serve.toolsets.startup import start_first_index
 
 _log = logging.getLogger(__name__)
@@ -97,21 +97,18 @@ class Pool:
         write: bool = False,
         changes: Changes | None = None,
         index_at_start: bool = False,
+        readers: Readers | None = None,
     ) -> Iterator[Session]:
         """Open the folders of one session, or databases alone if there are no ``paths``.
 
         ``changes`` is notified when documents of the folders change. With ``index_at_start``,
-        folders without an index are indexed in the background.
+        folders without an index are indexed in the background. ``readers`` answer its questions.
         """
         used: list[_Shared] = []
         try:
             for path in paths:
                 folder = Folder.open(path, index_dir=index_dir, settings=settings, environ=environ)
-                shared = self._acquire_folder(folder)
-                if shared not in used:
-                    used.append(shared)
-                else:
-                    self._release(shared)
+                self._add_folder(used, folder)
             if not paths:
                 used.append(self._acquire_databases(config.load(None, settings, environ)))
             folders = [shared.folder for shared in used if shared.folder is not None]
@@ -131,6 +128,7 @@ class Pool:
                 choose_watch=lambda enabled, debounce_ms: _choose_watch(
                     choices, session, enabled, debounce_ms
                 ),
+                readers=readers,
             )
             for choice in choices:
                 choice.join(session, eager=index_at_start)
@@ -146,6 +144,13 @@ class Pool:
         finally:
             for shared in used:
                 self._release(shared)
+
+    def _add_folder(self, used: list[_Shared], folder: Folder) -> None:
+        shared = self._acquire_folder(folder)
+        if shared in used:
+            self._release(shared)
+        else:
+            used.append(shared)
 
     def _acquire_folder(self, folder: Folder) -> _Shared:
         databases = Databases(lambda: folder.settings, lambda: folder.embedder)

@@ -21,6 +21,7 @@ from lookfar import config
 from lookfar.common.garbage import collect_seldom
 from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.serve.daemon.pool import Pool
+from lookfar.serve.daemon.readers import Opening, Readers
 from lookfar.serve.daemon.services import (
     Offer,
     load_request_settings,
@@ -187,6 +188,9 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
         changes = Changes()
         pool = Pool()
         stack.callback(pool.close)
+        readers = _start_readers(request, roots, settings.workers)
+        if readers is not None:
+            stack.callback(readers.close)
         session = stack.enter_context(
             pool.session(
                 roots,
@@ -195,6 +199,7 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
                 write=offer.write,
                 changes=changes,
                 index_at_start=offer.index_at_start,
+                readers=readers,
             )
         )
         watch = Watch(
@@ -236,6 +241,13 @@ async def _serve(
     )
     ready()
     await server.serve(sockets=[bound])
+
+
+def _start_readers(request: ClientRequest, roots: list[str], workers: int) -> Readers | None:
+    """Start the processes that answer questions; none if this process is to answer alone."""
+    if workers == 1:
+        return None
+    return Readers(Opening(tuple(roots), read_overrides(request), request.env), workers)
 
 
 @contextmanager

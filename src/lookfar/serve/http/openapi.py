@@ -92,6 +92,7 @@ _STATUS: Final = {
         "queue_size": {"type": "integer", "minimum": 0},
         "failed_files": {"type": "array", "items": {"type": "object"}},
         "collections": {"type": "array", "items": {"type": "object"}},
+        "workers": {"type": "object"},
     },
 }
 

@@ -239,4 +239,5 @@ def status(session: Session) -> Json:
         "queue_size": sum(state.watcher.queued for state in states if state.watcher is not None),
         "failed_files": failed,
         "collections": shapes,
+        **({"workers": session.readers.describe()} if session.readers is not None else {}),
     }

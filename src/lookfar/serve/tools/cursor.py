@@ -59,12 +59,27 @@ def remember_call(
     memory: MutableMapping[str, Any], cursor: str, arguments: Mapping[str, Any]
 ) -> None:
     """Keep the arguments of a call, so that its cursor alone continues it."""
+    _remember(memory, _parse(cursor)[3], arguments)
+
+
+def _remember(memory: MutableMapping[str, Any], digest: str, arguments: Mapping[str, Any]) -> None:
     calls = memory.setdefault("cursors", {})
-    digest = _parse(cursor)[3]
     calls.pop(digest, None)
     calls[digest] = dict(arguments)
     while len(calls) > _MOST_REMEMBERED:
         calls.pop(next(iter(calls)))
+
+
+def take_calls(memory: MutableMapping[str, Any]) -> dict[str, Json]:
+    """Return and forget the remembered calls, for another process to remember."""
+    calls: dict[str, Json] = memory.pop("cursors", {})
+    return calls
+
+
+def merge_calls(memory: MutableMapping[str, Any], calls: Mapping[str, Json]) -> None:
+    """Remember calls that another process answered."""
+    for digest, arguments in calls.items():
+        _remember(memory, digest, arguments)
 
 
 def recall_call(memory: Mapping[str, Any], cursor: str) -> dict[str, Any]:

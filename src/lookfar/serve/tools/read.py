@@ -245,4 +245,5 @@ READ = Tool(
     ReadInput,
     _read,
     lean=True,
+    by_reader=True,
 )

@@ -65,4 +65,5 @@ RELATED = Tool(
     RelatedInput,
     _related,
     lean=True,
+    by_reader=True,
 )

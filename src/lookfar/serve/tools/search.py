@@ -374,4 +374,5 @@ SEARCH = Tool(
     SearchInput,
     _search,
     lean=True,
+    by_reader=True,
 )

@@ -135,6 +135,18 @@ REACHABLE: ContextVar[tuple[str, ...]] = ContextVar("REACHABLE", default=())
 """The collections that the token of the current request may reach; empty means all."""
 
 
+class Readers(Protocol):
+    """Processes that answer calls for this one."""
+
+    def answer(
+        self, tool: Tool, session: Session, arguments: Mapping[str, Any], call: Call
+    ) -> Result | None:
+        """Have a reader answer a call; return None if this process has to."""
+
+    def describe(self) -> Json:
+        """Return how the processes are, for the status."""
+
+
 class Session:
     """What one client may use: its library, and whether it may write."""
 
@@ -145,16 +157,19 @@ class Session:
         write: bool = False,
         call: Callable[[], AbstractContextManager[None]] = nullcontext,
         choose_watch: Callable[[bool, int], None] | None = None,
+        readers: Readers | None = None,
     ) -> None:
         """Create a session. ``call`` surrounds each call, to keep open what it uses.
 
         ``choose_watch`` turns watching on or off for as long as the session lasts, with a pause
         in milliseconds after changes; without it, the folders of the library are watched directly.
+        ``readers`` answer calls that only read.
         """
         self._library = library
         self.write = write
         self.call = call
         self._choose_watch = choose_watch
+        self.readers = readers
         self.memory: dict[str, Any] = {}
         """State that a toolset keeps between calls."""
 
@@ -222,6 +237,8 @@ class Tool:
     """Whether its listing omits hints that have no meaning for a tool that only reads."""
     light: bool = False
     """Whether it needs almost no computation and never waits for a turn."""
+    by_reader: bool = False
+    """Whether a reader process may answer it: it only reads, and keeps only cursors for later."""
 
     @property
     def input_schema(self) -> Json:
@@ -251,9 +268,13 @@ class Tool:
                 hint="Ask the user to start it with --write (serve.write).",
             )
         given = self.parse(arguments)
-        turn = nullcontext() if self.light else TURNS.take(session)
-        with session.call(), turn:
-            return self.handler(session, given, call)
+        with session.call():
+            if self.by_reader and session.readers is not None:
+                result = session.readers.answer(self, session, arguments, call)
+                if result is not None:
+                    return result
+            with nullcontext() if self.light else TURNS.take(session):
+                return self.handler(session, given, call)
 
 
 def offered(tools: Iterable[Tool], write: bool) -> tuple[Tool, ...]:

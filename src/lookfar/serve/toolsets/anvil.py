@@ -347,6 +347,7 @@ TOOLS: tuple[Tool, ...] = (
         SearchDocsInput,
         _search_docs,
         refusal=refusal,
+        by_reader=True,
     ),
     Tool(
         "get_page",
@@ -354,6 +355,7 @@ TOOLS: tuple[Tool, ...] = (
         GetPageInput,
         _get_page,
         refusal=refusal,
+        by_reader=True,
     ),
     Tool(
         "get_section",
@@ -362,6 +364,7 @@ TOOLS: tuple[Tool, ...] = (
         GetSectionInput,
         _get_section,
         refusal=refusal,
+        by_reader=True,
     ),
     Tool(
         "list_pages",
@@ -370,5 +373,6 @@ TOOLS: tuple[Tool, ...] = (
         ListPagesInput,
         _list_pages,
         refusal=refusal,
+        by_reader=True,
     ),
 )

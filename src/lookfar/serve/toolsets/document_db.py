@@ -155,6 +155,7 @@ TOOLS: tuple[Tool, ...] = (
         _find,
         refusal=refusal,
         error_numbers=_ERROR_NUMBERS,
+        by_reader=True,
     ),
     Tool(
         "delete_document",

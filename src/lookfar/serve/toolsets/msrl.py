@@ -317,6 +317,7 @@ QUERY = _make_tool(
     " path and character offsets.",
     QueryInput,
     _query,
+    by_reader=True,
 )
 STATUS = _make_tool(
     "msrl.status",

@@ -326,6 +326,7 @@ TOOLS: tuple[Tool, ...] = (
         QueryDocumentsInput,
         _query_documents,
         refusal=refusal,
+        by_reader=True,
     ),
     Tool(
         "query_documents_compressed",
@@ -334,6 +335,7 @@ TOOLS: tuple[Tool, ...] = (
         QueryCompressedInput,
         _query_compressed,
         refusal=refusal,
+        by_reader=True,
     ),
     Tool(
         "search_with_hypothesis",
@@ -342,6 +344,7 @@ TOOLS: tuple[Tool, ...] = (
         HypothesisInput,
         _search_with_hypothesis,
         refusal=refusal,
+        by_reader=True,
     ),
     Tool(
         "search_git_history",

@@ -32,6 +32,7 @@ TOOLS: tuple[Tool, ...] = (
         search.SearchInput, search.search_docs,
         enhanced="Tip: for another question on a document you have read, search again instead of"
         " reading the whole file again; that costs far fewer tokens.",
+        by_reader=True,
     ),
     _make_tool(
         "search_code",
@@ -40,6 +41,7 @@ TOOLS: tuple[Tool, ...] = (
         search.SearchInput, search.search_code,
         enhanced="Tip: to find a function or how something is done, search instead of reading"
         " whole files.",
+        by_reader=True,
     ),
     _make_tool(
         "get_file_summary",

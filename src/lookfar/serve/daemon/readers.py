@@ -1,0 +1,347 @@
+"""Reader processes: they answer questions for a server, which alone writes and keeps all state.
+
+The server brings the index up to date, hands a call to an idle reader over a pipe, and gets the
+finished result. If a reader cannot answer, fails or dies, the server answers the call itself, so an
+answer or an error is always what one process alone would have given.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import IO, Any, Final
+
+from lookfar.collections.passes import Closing
+from lookfar.collections.reader_role import Notes
+from lookfar.common.frames import receive_frame, send_frame
+from lookfar.common.turns import TURNS, Turns
+from lookfar.config import child_environment
+from lookfar.index.progress import OnProgress, Progress
+from lookfar.model import Receipts
+from lookfar.serve.tools.cursor import merge_calls
+from lookfar.serve.tools.tool import REACHABLE, Call, Json, Result, Session, Tool
+
+_log = logging.getLogger(__name__)
+
+# Not "-m": a child running as __main__ would pickle names of a module the parent does not have.
+_CHILD: Final = "from lookfar.serve.daemon.reader_process import main; main()"
+_CHECK_SECONDS: Final = 0.1
+"""How often a waiting call checks whether it was cancelled."""
+_STOP_SECONDS: Final = 1.0
+"""How long a reader may take to exit before it is killed."""
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 30.0
+"""Bounds of the pause before a reader is replaced; it doubles while readers keep dying."""
+_STABLE_SECONDS: Final = 10.0
+"""A reader that lived so long did not die of its start."""
+_REST_SECONDS: Final = 120.0
+"""After so long without a call, readers release their models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The first message to a reader: what to open."""
+
+    roots: tuple[str, ...]
+    settings: Mapping[str, Any]
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A call for a reader. ``tool`` is its key, see :func:`get_key`."""
+
+    number: int
+    tool: str
+    arguments: Mapping[str, Any]
+    client: str
+    reachable: tuple[str, ...]
+    notes: Notes
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Asks a reader to release its models and open index files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a reader made of a task."""
+
+    number: int
+    result: Result | None = None
+    """None if the server has to answer."""
+    reason: str = ""
+    """Why the server has to answer."""
+    unexpected: bool = False
+    """Whether the reason is worth a line in the log."""
+    cursors: Mapping[str, Json] | None = None
+    receipts: tuple[tuple[str, Receipts], ...] = ()
+    """What the answer adds to the receipts of each folder."""
+
+
+READY: Final = "ready"
+"""The first message of a reader."""
+
+
+def get_key(tool: Tool) -> str:
+    """Return the name of a tool among all tools that readers know."""
+    return f"{tool.input.__module__}:{tool.name}"
+
+
+class Readers:
+    """The reader processes of one server. May be shared by threads."""
+
+    def __init__(self, opening: Opening, count: int) -> None:
+        """Start ``count`` readers; until they are ready the server answers alone."""
+        self._opening = opening
+        self._count = count
+        self._turns = Turns(most=count, beside_pass=count)
+        self._lock = threading.Lock()
+        self._all: list[_Reader] = []
+        self._idle: deque[_Reader] = deque()
+        self._closed = threading.Event()
+        self._wanted = threading.Condition(self._lock)
+        self._replaced = 0
+        self._answered = 0
+        self._used = time.monotonic()
+        self._resting = True
+        self._keepers = [
+            threading.Thread(target=self._keep, name="lookfar-reader", daemon=True)
+            for _ in range(count)
+        ]
+        for keeper in self._keepers:
+            keeper.start()
+
+    # -- answering ---------------------------------------------------------------
+
+    def answer(
+        self, tool: Tool, session: Session, arguments: Mapping[str, Any], call: Call
+    ) -> Result | None:
+        """Have a reader answer a call; return None if the server has to do that itself."""
+        if not self._idle and not self._all:
+            return None
+        report = call.on_progress()
+        with TURNS.take(session):
+            notes = session.library.freshen(on_progress=report)
+        if notes is None:
+            return None
+        number = next(_NUMBERS)
+        task = Task(number, get_key(tool), arguments, call.client, REACHABLE.get(), notes)
+        with self._turns.take(session):
+            outcome = self._run(task, report)
+        if outcome is None or outcome.result is None:
+            report(Progress(0, 0, 0, 0))  # Raises if the call was cancelled.
+            return None
+        merge_calls(session.memory, outcome.cursors or {})
+        for name, receipts in outcome.receipts:
+            session.library.record_answer(name, receipts.tokens, receipts.document_tokens)
+        self._answered += 1
+        return outcome.result
+
+    def _run(self, task: Task, report: OnProgress) -> Outcome | None:
+        reader = self._take()
+        if reader is None:
+            return None
+        try:
+            outcome = reader.ask(task, report)
+        except (EOFError, OSError) as error:
+            reader.end()
+            if self._closed.is_set():
+                raise Closing from None
+            _log.warning("reader %d died in a call of %s: %r", reader.pid, task.tool, error)
+            return None
+        finally:
+            self._give_back(reader)
+        if outcome.unexpected:
+            _log.warning("reader %d could not answer: %s", reader.pid, outcome.reason)
+        elif outcome.reason:
+            _log.debug("reader %d leaves a call to the server: %s", reader.pid, outcome.reason)
+        return outcome
+
+    def _take(self) -> _Reader | None:
+        with self._lock:
+            self._used, self._resting = time.monotonic(), False
+            # One that still works on an abandoned call comes last.
+            self._idle = deque(sorted(self._idle, key=lambda reader: reader.owes))
+            return self._idle.popleft() if self._idle else None
+
+    def _give_back(self, reader: _Reader) -> None:
+        with self._wanted:
+            if reader in self._all:
+                # The last one used is the next: its memory is warm, and others may rest.
+                self._idle.appendleft(reader)
+
+    # -- processes ---------------------------------------------------------------
+
+    def _keep(self) -> None:
+        """Keep one reader running: wait until it ends, and replace it."""
+        pause = _FIRST_PAUSE
+        while not self._closed.is_set():
+            began = time.monotonic()
+            self._run_reader()
+            if self._closed.is_set():
+                return
+            lived = time.monotonic() - began
+            pause = _FIRST_PAUSE if lived > _STABLE_SECONDS else min(2 * pause, _LONGEST_PAUSE)
+            self._replaced += 1
+            _log.warning("a reader ended after %.0f s; it is replaced", lived)
+            self._closed.wait(pause)
+
+    def _run_reader(self) -> None:
+        try:
+            reader = _Reader(self._opening)
+        except OSError as error:
+            _log.warning("a reader cannot be started: %s", error)
+            return
+        try:
+            ready = reader.wait_until_ready()
+        except (EOFError, OSError):
+            ready = False
+        if ready:
+            with self._lock:
+                self._all.append(reader)
+                self._idle.append(reader)
+                if self._closed.is_set():
+                    reader.end()
+        reader.wait(self._rest_if_unused)
+        with self._lock:
+            if reader in self._all:
+                self._all.remove(reader)
+            if reader in self._idle:
+                self._idle.remove(reader)
+        reader.end()
+
+    def _rest_if_unused(self) -> None:
+        """Have the readers release their models if there was no call for a while."""
+        with self._lock:
+            if self._resting or time.monotonic() - self._used < _REST_SECONDS:
+                return
+            self._resting = True
+            idle, self._idle = list(self._idle), deque()
+        for reader in idle:
+            with suppress(OSError):
+                reader.rest()
+            self._give_back(reader)
+
+    def describe(self) -> Json:
+        """Return how the readers are, for the status."""
+        with self._lock:
+            pids = [reader.pid for reader in self._all]
+        return {
+            "wanted": self._count,
+            "running": len(pids),
+            "processes": pids,
+            "answered": self._answered,
+            "replaced": self._replaced,
+        }
+
+    def close(self) -> None:
+        """End all readers; calls that wait for one raise ``Closing``."""
+        self._closed.set()
+        with self._lock:
+            readers = list(self._all)
+        for reader in readers:
+            reader.close_input()
+        deadline = time.monotonic() + _STOP_SECONDS
+        for keeper in self._keepers:
+            keeper.join(max(0.0, deadline - time.monotonic()))
+        with self._lock:
+            late = list(self._all)
+        for reader in late:
+            reader.end()
+
+
+_NUMBERS: Final = count(1)
+
+
+class _Reader:
+    """One reader process. One thread at a time asks it."""
+
+    def __init__(self, opening: Opening) -> None:
+        # Several numeric threads in each of several processes only slow each other down.
+        quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "0"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=child_environment(quiet),
+            bufsize=0,
+        )
+        self.owes = 0
+        """The number of a task that was abandoned and may still be running; 0 without one."""
+        self._writing = threading.Lock()
+        with suppress(BrokenPipeError):  # If it is dead already, waiting for it notices.
+            send_frame(self._input, opening)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def _input(self) -> IO[bytes]:
+        assert self._process.stdin is not None
+        return self._process.stdin
+
+    @property
+    def _output(self) -> IO[bytes]:
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def wait_until_ready(self) -> bool:
+        return bool(receive_frame(self._output) == READY)
+
+    def ask(self, task: Task, report: OnProgress) -> Outcome:
+        """Return the outcome of a task; raise ``EOFError`` or ``OSError`` if the reader died.
+
+        ``report`` is called while it works, and raises if the call was cancelled.
+        """
+        with self._writing:
+            send_frame(self._input, task)
+        self.owes = task.number
+        while True:
+            self._wait_for_output(report)
+            outcome: Outcome = receive_frame(self._output)
+            if outcome.number == task.number:  # Otherwise it belongs to an abandoned task.
+                self.owes = 0
+                return outcome
+
+    def _wait_for_output(self, report: OnProgress) -> None:
+        if sys.platform == "win32":
+            return  # Pipes cannot be polled there: a cancelled call ends with its answer.
+        poll = select.poll()
+        poll.register(self._output, select.POLLIN)
+        while not poll.poll(_CHECK_SECONDS * 1000):
+            report(Progress(0, 0, 0, 0))
+
+    def rest(self) -> None:
+        with self._writing:
+            send_frame(self._input, Rest())
+
+    def wait(self, tend: Any) -> None:
+        """Wait until the process has ended; call ``tend`` now and then."""
+        while True:
+            try:
+                self._process.wait(1.0)
+                return
+            except subprocess.TimeoutExpired:
+                tend()
+
+    def close_input(self) -> None:
+        """Ask the process to exit: it does when its input ends."""
+        with self._writing, suppress(OSError):
+            self._input.close()
+
+    def end(self) -> None:
+        """Make sure that the process has ended."""
+        with suppress(OSError):
+            self._process.kill()
