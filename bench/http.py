@@ -195,16 +195,17 @@ class Server:
 
     @property
     def processes(self) -> list[int]:
-        """The server and its workers."""
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
-        tasks = Path(f"/proc/{self._process.pid}/task").glob("*/children")
-        found = [pid for task in tasks for pid in task.read_text(encoding="ascii").split()]
-        return [self._process.pid, *map(int, found)] if children.exists() else [self._process.pid]
+        """The server, and its workers with the process that forked them."""
+        found = [self._process.pid]
+        for pid in found:  # Grows while it is iterated.
+            for task in Path(f"/proc/{pid}/task").glob("*/children"):
+                found += map(int, task.read_text(encoding="ascii").split())
+        return found
 
     def warm_up(self, asked: list[str], workers: int) -> None:
         deadline = time.monotonic() + 120
         asyncio.run(one(self.port, "/tools/search", "top_k", asked[:5]))
-        while workers > 1 and len(self.processes) <= workers and time.monotonic() < deadline:
+        while workers > 1 and len(self.processes) < workers + 2 and time.monotonic() < deadline:
             time.sleep(0.2)
         time.sleep(1.0)
         asyncio.run(many(self.port, 4, asked[:60], 0))

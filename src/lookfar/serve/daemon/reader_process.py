@@ -6,10 +6,15 @@ not outlive the server. It never indexes, repairs or edits anything.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+import socket
+import sys
 import traceback
 from collections.abc import Mapping
+from importlib import import_module
+from io import FileIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,31 +29,77 @@ from lookfar.errors import LookfarError
 from lookfar.index.progress import OnProgress, Progress
 from lookfar.library import Library
 from lookfar.model import Receipts
-from lookfar.serve.daemon.readers import READY, Opening, Outcome, Rest, Task, get_key
+from lookfar.serve.daemon.reader_launch import PID_BYTES
+from lookfar.serve.daemon.readers import READY, Exit, Opening, Outcome, Rest, Task, get_key
 from lookfar.serve.tools.cursor import take_calls
 from lookfar.serve.tools.tool import REACHABLE, Session, Tool
 from lookfar.serve.toolsets import load_tools, load_toolset
+
+_PRELOADED = (
+    *("lookfar.serve.tools.table", "lookfar.serve.toolsets.ragdocs"),
+    *("lookfar.retrieve.search", "lookfar.retrieve.grep.matching_lines"),
+    *("lookfar.collections.commits", "lookfar.collections.memories"),
+    *("lookfar.collections.drift_marks", "lookfar.embed.bundled", "lookfar.store.opening"),
+    *("numkong", "numpy.ma", "mmap"),
+)
+"""Modules that the first question imports; readers that are forked share them."""
 
 
 def main() -> None:
     """Run a reader until the server closes the pipe or dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The server handles Ctrl-C.
-    # Unbuffered copies: a message that was read too early could not be polled for.
-    messages = os.fdopen(os.dup(0), "rb", buffering=0)
-    outcomes = os.fdopen(os.dup(1), "wb", buffering=0)
+    messages = os.dup(0)
+    outcomes = os.dup(1)
     os.dup2(2, 1)  # What a library prints must not break the frames.
+    _run(FileIO(messages, "r"), FileIO(outcomes, "w"))
+
+
+def fork_readers(descriptor: int) -> None:
+    """Fork a reader for every connection that arrives, until the server closes its end or dies.
+
+    This process has one thread and opens nothing, so a fork inherits nothing that could break.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Readers that ended leave nothing behind.
+    for module in _PRELOADED:
+        import_module(module)
+    gc.collect()
+    gc.freeze()  # A collection must not touch, and so copy, what is shared.
+    control = socket.socket(fileno=descriptor)
+    while True:
+        received, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        if not received:
+            os._exit(0)
+        pid = os.fork()
+        if not pid:
+            control.close()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            connection: Any = socket.socket(fileno=descriptors[0]).makefile("rwb", buffering=0)
+            _run(connection, connection)
+        os.close(descriptors[0])
+        control.sendall(pid.to_bytes(PID_BYTES, "little"))
+
+
+def _run(messages: IO[bytes], outcomes: IO[bytes]) -> None:
+    """Answer messages, and end the process."""
+    code = 1
     try:
         _serve(messages, outcomes)
-    except (EOFError, BrokenPipeError):
-        os._exit(0)  # The server is gone.
+        code = 0
+    except (EOFError, ConnectionError):
+        code = 0  # The server is gone.
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def _serve(messages: IO[bytes], outcomes: IO[bytes]) -> None:
     reader = Reader(receive_frame(messages))
     collect_seldom()
     send_frame(outcomes, READY)
-    while True:
-        message = receive_frame(messages)
+    while not isinstance(message := receive_frame(messages), Exit):
         if isinstance(message, Rest):
             reader.rest()
         else:
@@ -78,7 +129,7 @@ class Reader:
     def __init__(self, opening: Opening) -> None:
         folders: dict[str, Folder] = {}
         for path in opening.roots:
-            folder = Folder.open(path, settings=opening.settings, environ=opening.environ)
+            folder = Folder.open(path, settings=opening.settings, environ=opening.env)
             folders.setdefault(folder.root.path, folder)
         self._folders = list(folders.values())
         self._databases = _open_databases(self._folders, opening)
@@ -89,7 +140,7 @@ class Reader:
             folder.receipts = self._receipts[name] = PassedOnReceipts(folder.index_dir)
         self._session = Session(self._library)
         root = Path(opening.roots[0]) if opening.roots else None
-        self._tools = _load_tools(config.load(root, opening.settings, opening.environ))
+        self._tools = _load_tools(config.load(root, opening.settings, opening.env))
 
     def answer(self, task: Task) -> Outcome:
         """Answer a call, or say why the server has to."""
@@ -128,7 +179,7 @@ class Reader:
 def _open_databases(folders: list[Folder], opening: Opening) -> Databases:
     if folders:
         return Databases(lambda: folders[0].settings, lambda: folders[0].embedder)
-    settings = config.load(None, opening.settings, opening.environ)
+    settings = config.load(None, opening.settings, opening.env)
     return Databases(lambda: settings)
 
 

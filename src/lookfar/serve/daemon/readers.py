@@ -9,31 +9,28 @@ from __future__ import annotations
 
 import logging
 import select
-import subprocess
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from lookfar.collections.passes import Closing
 from lookfar.collections.reader_role import Notes
 from lookfar.common.frames import receive_frame, send_frame
 from lookfar.common.turns import TURNS, Turns
-from lookfar.config import child_environment
 from lookfar.index.progress import OnProgress, Progress
 from lookfar.model import Receipts
+from lookfar.serve.daemon.reader_launch import Child, Launcher
 from lookfar.serve.tools.cursor import merge_calls
 from lookfar.serve.tools.tool import REACHABLE, Call, Json, Result, Session, Tool
 
 _log = logging.getLogger(__name__)
 
-# Not "-m": a child running as __main__ would pickle names of a module the parent does not have.
-_CHILD: Final = "from lookfar.serve.daemon.reader_process import main; main()"
 _CHECK_SECONDS: Final = 0.1
 """How often a waiting call checks whether it was cancelled."""
 _STOP_SECONDS: Final = 1.0
@@ -43,6 +40,8 @@ _LONGEST_PAUSE: Final = 30.0
 """Bounds of the pause before a reader is replaced; it doubles while readers keep dying."""
 _STABLE_SECONDS: Final = 10.0
 """A reader that lived so long did not die of its start."""
+_TEND_SECONDS: Final = 1.0
+"""How often readers that wait are looked after."""
 _REST_SECONDS: Final = 120.0
 """After so long without a call, readers release their models."""
 
@@ -53,7 +52,7 @@ class Opening:
 
     roots: tuple[str, ...]
     settings: Mapping[str, Any]
-    environ: Mapping[str, str]
+    env: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,11 @@ class Task:
 @dataclass(frozen=True, slots=True)
 class Rest:
     """Asks a reader to release its models and open index files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """Asks a reader to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,7 @@ class Readers:
         """Start ``count`` readers; until they are ready the server answers alone."""
         self._opening = opening
         self._count = count
+        self._launcher = Launcher()
         self._turns = Turns(most=count, beside_pass=count)
         self._lock = threading.Lock()
         self._all: list[_Reader] = []
@@ -199,7 +204,7 @@ class Readers:
 
     def _run_reader(self) -> None:
         try:
-            reader = _Reader(self._opening)
+            reader = _Reader(self._launcher.launch(), self._opening)
         except OSError as error:
             _log.warning("a reader cannot be started: %s", error)
             return
@@ -248,10 +253,11 @@ class Readers:
     def close(self) -> None:
         """End all readers; calls that wait for one raise ``Closing``."""
         self._closed.set()
+        self._launcher.close()
         with self._lock:
             readers = list(self._all)
         for reader in readers:
-            reader.close_input()
+            reader.ask_to_exit()
         deadline = time.monotonic() + _STOP_SECONDS
         for keeper in self._keepers:
             keeper.join(max(0.0, deadline - time.monotonic()))
@@ -267,38 +273,17 @@ _NUMBERS: Final = count(1)
 class _Reader:
     """One reader process. One thread at a time asks it."""
 
-    def __init__(self, opening: Opening) -> None:
-        # Several numeric threads in each of several processes only slow each other down.
-        quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "0"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _CHILD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=child_environment(quiet),
-            bufsize=0,
-        )
+    def __init__(self, child: Child, opening: Opening) -> None:
+        self._child = child
+        self.pid = child.pid
         self.owes = 0
         """The number of a task that was abandoned and may still be running; 0 without one."""
         self._writing = threading.Lock()
-        with suppress(BrokenPipeError):  # If it is dead already, waiting for it notices.
-            send_frame(self._input, opening)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def _input(self) -> IO[bytes]:
-        assert self._process.stdin is not None
-        return self._process.stdin
-
-    @property
-    def _output(self) -> IO[bytes]:
-        assert self._process.stdout is not None
-        return self._process.stdout
+        with suppress(OSError):  # If it is dead already, waiting for it notices.
+            send_frame(child.input, opening)
 
     def wait_until_ready(self) -> bool:
-        return bool(receive_frame(self._output) == READY)
+        return bool(receive_frame(self._child.output) == READY)
 
     def ask(self, task: Task, report: OnProgress) -> Outcome:
         """Return the outcome of a task; raise ``EOFError`` or ``OSError`` if the reader died.
@@ -306,11 +291,11 @@ class _Reader:
         ``report`` is called while it works, and raises if the call was cancelled.
         """
         with self._writing:
-            send_frame(self._input, task)
+            send_frame(self._child.input, task)
         self.owes = task.number
         while True:
             self._wait_for_output(report)
-            outcome: Outcome = receive_frame(self._output)
+            outcome: Outcome = receive_frame(self._child.output)
             if outcome.number == task.number:  # Otherwise it belongs to an abandoned task.
                 self.owes = 0
                 return outcome
@@ -319,29 +304,24 @@ class _Reader:
         if sys.platform == "win32":
             return  # Pipes cannot be polled there: a cancelled call ends with its answer.
         poll = select.poll()
-        poll.register(self._output, select.POLLIN)
+        poll.register(self._child.output, select.POLLIN)
         while not poll.poll(_CHECK_SECONDS * 1000):
             report(Progress(0, 0, 0, 0))
 
     def rest(self) -> None:
         with self._writing:
-            send_frame(self._input, Rest())
+            send_frame(self._child.input, Rest())
 
-    def wait(self, tend: Any) -> None:
+    def wait(self, tend: Callable[[], None]) -> None:
         """Wait until the process has ended; call ``tend`` now and then."""
-        while True:
-            try:
-                self._process.wait(1.0)
-                return
-            except subprocess.TimeoutExpired:
-                tend()
+        while not self._child.wait(_TEND_SECONDS):
+            tend()
 
-    def close_input(self) -> None:
-        """Ask the process to exit: it does when its input ends."""
+    def ask_to_exit(self) -> None:
         with self._writing, suppress(OSError):
-            self._input.close()
+            send_frame(self._child.input, Exit())
 
     def end(self) -> None:
         """Make sure that the process has ended."""
         with suppress(OSError):
-            self._process.kill()
+            self._child.kill()
