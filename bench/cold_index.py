@@ -5,15 +5,18 @@
 Indexes each folder with this working tree and with the commit, in turn, each in a process of its
 own. Prints CPU seconds (of the process and its workers), wall seconds, MB/s, peak memory and the
 ratios. The best of all rounds counts: on a shared machine only CPU time is worth comparing. Then
-compares the two last indexes: documents, chunks, links, vectors and keyword terms must be equal.
+compares the indexes: documents, chunks, links, vectors and keyword files of the two commits must be
+equal, and those of two rounds with one commit must be, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -23,8 +26,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 _ROOT = Path(__file__).parent.parent
-_DERIVED = ("seals", "generations")
-"""Tables that contain times."""
+_TIMED = ("generations", "seals")
+"""Tables that are not compared: when a generation was made and how long that took, and a hash of
+it. All other rows and files are the same between two runs, except the names of keyword files,
+which tantivy chooses at random."""
+# As installed, where the bytecode of all modules is on disk.
+_ENVIRONMENT = {key: os.environ[key] for key in os.environ.keys() - {"PYTHONDONTWRITEBYTECODE"}}
 _MEASURE = """
 import json, os, sys, time
 sys.path.insert(0, sys.argv[3])
@@ -67,7 +74,7 @@ def measure(source: Path, folder: Path, index: Path) -> Cost:
     """Index a folder with the program below ``source``, in a new process."""
     output = subprocess.run(
         [sys.executable, "-c", _MEASURE, folder, index, str(Path(__file__).parent)],
-        env={**os.environ, "PYTHONPATH": str(source)},
+        env=_ENVIRONMENT | {"PYTHONPATH": str(source)},
         check=True,
         capture_output=True,
         text=True,
@@ -81,35 +88,46 @@ def hash_parts(index: Path) -> Iterator[tuple[str, str]]:
     connection = sqlite3.connect(catalogue)
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
     for (table,) in names.fetchall():
-        if table not in _DERIVED and not table.startswith("sqlite_"):
+        if table not in _TIMED and not table.startswith("sqlite_"):
             rows = sorted(map(repr, connection.execute(f"SELECT * FROM {table}")))
             yield table, hashlib.sha256("\n".join(rows).encode()).hexdigest()
     connection.close()
     for name in ("vectors.f16", "signatures.bits"):
         yield name, hashlib.sha256((catalogue.parent / name).read_bytes()).hexdigest()
     segments = sorted((catalogue.parent / "keywords").glob("*.*"), key=lambda path: path.suffix)
-    for suffix in (".term", ".idx", ".pos", ".fieldnorm"):
+    for suffix in sorted({path.suffix for path in segments} - {".json", ".lock"}):
         files = [path.read_bytes() for path in segments if path.suffix == suffix]
         yield f"keywords{suffix}", str(sorted(hashlib.sha256(file).hexdigest() for file in files))
 
 
 def compare(folder: Path, trees: dict[str, Path], rounds: int, work: Path) -> None:
     costs: dict[str, Cost] = {}
-    parts: dict[str, dict[str, str]] = {}
+    parts: dict[str, list[dict[str, str]]] = {name: [] for name in trees}
+    for tree in trees.values():
+        compileall.compile_dir(tree / "src", quiet=2)
     for number in range(rounds):
         for name, tree in trees.items():
             index = work / f"{name}-{folder.name}-{number}"
             cost = measure(tree / "src", folder, index)
             costs[name] = costs[name].best(cost) if name in costs else cost
-            parts[name] = dict(hash_parts(index))
+            parts[name].append(dict(hash_parts(index)))
+            shutil.rmtree(index)
     print(f"{folder}, best of {rounds}")
     for name, cost in costs.items():
         print(f"  {name:8} {cost}")
     before, after = costs.values()
     print(f"  {before.cpu / after.cpu:.2f}x less CPU, {before.wall / after.wall:.2f}x faster")
     first, second = parts.values()
-    different = sorted(part for part in first if first[part] != second.get(part))
-    print(f"  the index: {'DIFFERENT in ' + ', '.join(different) if different else 'the same'}")
+    print(f"  both commits: {describe_difference(first[-1], second[-1])}")
+    for name, made in parts.items():
+        for other in made[1:]:
+            print(f"  {name}, two rounds: {describe_difference(made[0], other)}")
+
+
+def describe_difference(first: dict[str, str], second: dict[str, str]) -> str:
+    names = sorted(first.keys() | second.keys())
+    different = [name for name in names if first.get(name) != second.get(name)]
+    return f"DIFFERENT in {', '.join(different)}" if different else "the same index"
 
 
 def main() -> None:

@@ -148,8 +148,8 @@ def test_the_table_of_lengths_changes_no_split(words: list[str]) -> None:
     few, many = pieces.Pieces(vocabulary, costs), pieces.Pieces(vocabulary, costs)
     for _ in range(pieces._WORTH_TABLE):
         many("nothing")
-    assert many._longest
-    assert not few._longest
+    assert many._lengths
+    assert not few._lengths
     for word in words[: pieces._WORTH_TABLE - 1]:
         assert many(word) == few(word)
 

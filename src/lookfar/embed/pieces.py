@@ -9,7 +9,8 @@ unknown character shares a row of the table with others.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from math import inf
 from unicodedata import normalize
 
@@ -38,6 +39,7 @@ _MAX_PIECE = 16
 _COST_OF_UNKNOWN = 24.0
 _COST_OF_START = 6.0
 _PREFIX = 3
+_SHORT = tuple(range(1, _PREFIX))
 _WORTH_TABLE = 100
 """Splits from which a table of the lengths of pieces is worth its 20 ms; a question needs few."""
 
@@ -71,9 +73,9 @@ class Pieces:
     def __init__(self, pieces: Sequence[str], costs: Sequence[float]) -> None:
         rows = range(SHARED_ROWS, SHARED_ROWS + len(pieces))
         self._row_of = dict(zip(pieces, rows, strict=True))
-        self._costs = costs
+        self._costs = [0.0] * SHARED_ROWS + list(costs)
         self._splits = 0
-        self._longest: dict[str, int] | None = None
+        self._lengths: dict[str, Sequence[int]] | None = None
 
     def __call__(self, part: str) -> list[int]:
         text = mark_start(part)
@@ -91,8 +93,8 @@ class Pieces:
 
     def _split(self, text: str) -> tuple[list[int], list[int]]:
         """Return where the last piece of each beginning of ``text`` starts, and its row."""
-        row_of, costs, length = self._row_of, self._costs, len(text)
-        lengths = self._piece_lengths(text)
+        find_row, costs, length = self._row_of.get, self._costs, len(text)
+        find_lengths = self._make_lengths()
         best = [0.0] + [inf] * length
         starts, rows = [0] * (length + 1), [-1] * (length + 1)
         for start, character in enumerate(text):
@@ -104,26 +106,37 @@ class Pieces:
             elif best[end] >= so_far + _COST_OF_UNKNOWN:
                 best[end], starts[end] = so_far + _COST_OF_UNKNOWN, start
                 rows[end] = ord(character) % SHARED_ROWS
-            for end in range(start + 1, start + lengths[start] + 1):
-                row = row_of.get(text[start:end])
+            for size in find_lengths(text[start : start + _PREFIX], _SHORT):
+                end = start + size
+                if end > length:
+                    break
+                row = find_row(text[start:end])
                 if row is not None:
-                    cost = so_far + costs[row - SHARED_ROWS]
+                    cost = so_far + costs[row]
                     if cost < best[end]:
                         best[end], starts[end], rows[end] = cost, start, row
         return starts, rows
 
-    def _piece_lengths(self, text: str) -> list[int]:
-        """Return for each position the length of the longest piece that may start there."""
-        most = [min(_MAX_PIECE, len(text) - start) for start in range(len(text))]
+    def _make_lengths(self) -> Callable[[str, Sequence[int]], Sequence[int]]:
+        """Return a function for the lengths of the pieces that begin with given characters."""
         self._splits += 1
-        if self._longest is None:
+        if self._lengths is None:
             if self._splits < _WORTH_TABLE:
-                return most
-            self._longest = {}
-            for piece in sorted(self._row_of, key=len):
-                self._longest[piece[:_PREFIX]] = len(piece)
-        longest = self._longest.get
-        return [
-            min(length, longest(text[start : start + _PREFIX], _PREFIX - 1))
-            for start, length in enumerate(most)
-        ]
+                return _list_all_lengths
+            lengths: dict[str, int] = {}
+            for piece in self._row_of:
+                prefix = piece[:_PREFIX]
+                lengths[prefix] = lengths.get(prefix, 0) | 1 << len(piece)
+            # Few sets of lengths differ, so the table is small.
+            self._lengths = {prefix: _read_bits(bits) for prefix, bits in lengths.items()}
+        return self._lengths.get
+
+
+@cache
+def _read_bits(bits: int) -> Sequence[int]:
+    longer = (size for size in range(_PREFIX, _MAX_PIECE + 1) if bits >> size & 1)
+    return (*_SHORT, *longer)
+
+
+def _list_all_lengths(_: str, __: Sequence[int]) -> Sequence[int]:
+    return range(1, _MAX_PIECE + 1)
