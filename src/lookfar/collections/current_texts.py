@@ -14,6 +14,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lookfar.collections.parsed_texts import parse_text
 from lookfar.errors import IOFailed, NotFound
 from lookfar.index.recipe import allowance_from, policy_from, secrets_from
 from lookfar.model import Document, Fingerprint, Places, Skipped
@@ -23,7 +24,6 @@ from lookfar.sources.fingerprints import content_hash, is_settled
 from lookfar.text.encodings import UTF8, decode
 from lookfar.text.extract.formats import extractor_for
 from lookfar.text.normalise import normalise_lines
-from lookfar.text.parse.formats import text_parser_for
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
@@ -103,7 +103,7 @@ class CurrentTexts:
                 hint="Search still shows the indexed text; lookfar index removes it.",
             )
         same = sha256(current.text.encode("utf-8")).digest() == row["text_sha"]
-        document = text_parser_for(uri, as_source=current.as_source)(uri, current.text)
+        document = parse_text(uri, current.text, as_source=current.as_source)
         parsed = replace(
             document,
             # The title of an extracted document may come from the metadata of its file.

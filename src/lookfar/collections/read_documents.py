@@ -12,6 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from lookfar.collections.collection import Collection, note_held
+from lookfar.collections.parsed_texts import parse_text
 from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
@@ -51,7 +52,6 @@ from lookfar.retrieve.neighbours.related import (
 )
 from lookfar.retrieve.neighbours.related import find_related as rank_related
 from lookfar.text.extract.formats import extractor_for
-from lookfar.text.parse.formats import text_parser_for
 
 
 def read(collection: Collection, target: str | Target, *, name: str = "") -> Reading:
@@ -401,8 +401,8 @@ def _find_part(snapshot: Snapshot, wanted: Target) -> tuple[tuple[str, ...], Par
     if not (wanted.heading or wanted.lines or wanted.chars):
         return (), Part(wanted.uri)
     row = snapshot.document(wanted.uri) or {}
-    parse = text_parser_for(wanted.uri, as_source=bool(row.get("as_source")))
-    document = parse(wanted.uri, snapshot.text(wanted.uri) or "")
+    text = snapshot.text(wanted.uri) or ""
+    document = parse_text(wanted.uri, text, as_source=bool(row.get("as_source")))
     document = replace(document, places=stored_places(snapshot, wanted.uri))
     if wanted.chars:
         path, span, _ = check_citation(document, wanted, document.text)

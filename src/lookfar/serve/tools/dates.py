@@ -20,6 +20,11 @@ def is_between(created_at: str, after: int | None, before: int | None) -> bool:
     return (after is None or nanoseconds >= after) and (before is None or nanoseconds < before)
 
 
+def format_time(nanoseconds: int) -> str:
+    """Return a time in ISO format; empty for 0, which means that it is not known."""
+    return datetime.fromtimestamp(nanoseconds // 10**9, UTC).isoformat() if nanoseconds else ""
+
+
 def moment(text: str, name: str, now: datetime | None = None) -> int | None:
     """Return when a day, week or month begins, in nanoseconds; None for an empty text.
 

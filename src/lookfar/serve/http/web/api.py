@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -33,7 +32,7 @@ from lookfar.serve.http.web.skipped import ROWS as SKIPPED_ROWS
 from lookfar.serve.http.web.suggestions import suggest
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.snippet import make_snippet
-from lookfar.serve.tools.dates import moment
+from lookfar.serve.tools.dates import format_time, moment
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 
 _LISTINGS: Final = "web.listings"
@@ -132,7 +131,7 @@ def _hits(hits: Sequence[Hit], page: Page, query: str) -> list[Json]:
         language = facts.language if facts else ""
         shape = _hit(hit, terms, language, answering)
         shape["language"] = language
-        shape["modified"] = _format_time(facts.modified_ns) if facts else ""
+        shape["modified"] = format_time(facts.modified_ns) if facts else ""
         shape["tags"] = list(facts.tags) if facts else []
         shapes.append(shape)
     return shapes
@@ -150,7 +149,7 @@ def _listed_rows(page: Page) -> list[Json]:
                 "title": facts.title,
                 "lane": facts.lane,
                 "language": facts.language,
-                "modified": _format_time(facts.modified_ns),
+                "modified": format_time(facts.modified_ns),
                 "day": facts.day,
                 "tags": list(facts.tags),
                 "flags": flags(text),
@@ -178,10 +177,6 @@ def _hit(hit: Hit, terms: frozenset[str], language: str, answering: Sentence | N
     shape["excerpt"], shape["excerpt_marks"] = snippet.text, find_marks(snippet.text, terms)
     shape["answer_end"] = snippet.answer
     return shape
-
-
-def _format_time(nanoseconds: int) -> str:
-    return datetime.fromtimestamp(nanoseconds // 10**9, UTC).isoformat() if nanoseconds else ""
 
 
 class NoInput(Input):
@@ -213,7 +208,7 @@ def _listed(document: Listed) -> Json:
         "title": document.title,
         "lane": document.lane,
         "language": document.language,
-        "modified": _format_time(document.modified_ns),
+        "modified": format_time(document.modified_ns),
         "day": document.day,
         "tags": list(document.tags),
     }

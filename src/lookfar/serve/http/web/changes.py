@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -13,9 +13,10 @@ from lookfar.edit.diff import make_diff
 from lookfar.errors import InvalidArgument, NotFound
 from lookfar.library import Library
 from lookfar.model import DocumentVersion, Filters, GenerationInfo
+from lookfar.serve.http.web.collection_input import CollectionInput
 from lookfar.serve.show import json_shapes
-from lookfar.serve.tools.dates import moment
-from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.serve.tools.dates import format_time, moment
+from lookfar.serve.tools.tool import Call, Json, Result, Session, Tool
 
 _WAIT_SECONDS: Final = 10.0
 """How long a rollback waits for another writer."""
@@ -26,51 +27,41 @@ _TEXT_CHARS: Final = 400_000
 _Number = Annotated[int, Field(ge=1, le=2**53)]
 
 
-class CollectionInput(Input):
-    collection: str = ""
-
-
 def _generations(session: Session, given: CollectionInput, _: Call) -> Result:
     library = session.library
-    name = _choose(library, given.collection)
+    name = given.choose_collection(library)
     generations = _list(library, name)
     return Result(
         {"collection": name, **json_shapes.snapshots(generations, library.folder(name).held)}, ""
     )
 
 
-def _choose(library: Library, collection: str) -> str:
-    return collection or next(iter(library.collections), "")
-
-
 def _list(library: Library, name: str) -> tuple[GenerationInfo, ...]:
     return library.snapshots(collection=name) if library.folder(name).indexed else ()
 
 
-class DiffInput(Input):
+class DiffInput(CollectionInput):
     older: _Number
     newer: _Number
-    collection: str = ""
 
 
 def _diff(session: Session, given: DiffInput, _: Call) -> Result:
     library = session.library
-    name = _choose(library, given.collection)
+    name = given.choose_collection(library)
     diff = library.diff(given.older, given.newer, collection=name)
     return Result({"collection": name, **json_shapes.diff(diff)}, "")
 
 
-class ChangesInput(Input):
+class ChangesInput(CollectionInput):
     since: Annotated[
         str, Field(min_length=1, max_length=60, description="A date, or words: since Monday")
     ]
-    collection: str = ""
 
 
 def _changes(session: Session, given: ChangesInput, _: Call) -> Result:
     """Compare the state at a time with the active generation, and list later commits."""
     library = session.library
-    name = _choose(library, given.collection)
+    name = given.choose_collection(library)
     since = moment(given.since, "since")
     if since is None:
         raise InvalidArgument("since is empty.", hint="For example: Monday, or 2026-01-31.")
@@ -86,7 +77,7 @@ def _changes(session: Session, given: ChangesInput, _: Call) -> Result:
     base = earlier[-1] if earlier else next(iter(generations), None)
     data: Json = {
         "collection": name,
-        "since": _format_time(since),
+        "since": format_time(since),
         "base": base.number if base else None,
         "base_created_at": base.created_at if base else "",
         "complete": bool(earlier) or not generations,
@@ -104,10 +95,6 @@ def _to_nanoseconds(created_at: str) -> int:
     return int(datetime.fromisoformat(created_at).timestamp() * 10**9)
 
 
-def _format_time(nanoseconds: int) -> str:
-    return datetime.fromtimestamp(nanoseconds // 10**9, UTC).isoformat()
-
-
 def _commits(library: Library, name: str, since: int) -> Json:
     """Return the later commits of a folder, if its history is indexed."""
     histories = library.histories(look=False)
@@ -119,9 +106,8 @@ def _commits(library: Library, name: str, since: int) -> Json:
     return {"commits": json_shapes.plain(own), "commits_indexed": True}
 
 
-class EarlierInput(Input):
+class EarlierInput(CollectionInput):
     uri: Annotated[str, Field(min_length=1)]
-    collection: str = ""
     generation: Annotated[int, Field(ge=0, le=2**53, description="0 is the one before now")] = 0
     when: Annotated[
         str, Field(max_length=60, description="Instead of a generation: as it was at this time")
@@ -131,7 +117,7 @@ class EarlierInput(Input):
 def _earlier(session: Session, given: EarlierInput, _: Call) -> Result:
     """Return an earlier text of a document, what changed since, and every text that is kept."""
     library = session.library
-    name = _choose(library, given.collection)
+    name = given.choose_collection(library)
     versions = library.versions(given.uri, collection=name)
     chosen = _choose_version(versions, given)
     then = library.page(given.uri, collection=name, as_of=chosen.newest).text[:_TEXT_CHARS]
@@ -175,15 +161,14 @@ def _end_line(text: str) -> str:
     return text if text.endswith("\n") or not text else f"{text}\n"
 
 
-class RollBackInput(Input):
+class RollBackInput(CollectionInput):
     generation: _Number
     confirm: bool = False
-    collection: str = ""
 
 
 def _roll_back(session: Session, given: RollBackInput, call: Call) -> Result:
     library = session.library
-    name = _choose(library, given.collection)
+    name = given.choose_collection(library)
     if not given.confirm and not call.confirm(
         f"Answer from generation {given.generation} of {name} until it is indexed again?"
     ):

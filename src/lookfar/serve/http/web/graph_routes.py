@@ -8,12 +8,12 @@ from typing import Annotated
 from pydantic import Field
 
 from lookfar.model import CallGraph
+from lookfar.serve.http.web.collection_input import CollectionInput
 from lookfar.serve.show import json_shapes
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 
 
-class GraphInput(Input):
-    collection: str = ""
+class GraphInput(CollectionInput):
     around: Annotated[str, Field(description="A URI: only documents close to it")] = ""
     depth: Annotated[
         int, Field(ge=0, le=10, description="With around: at most this many links away; 0 is all")
@@ -30,7 +30,7 @@ def _graph(session: Session, given: GraphInput, call: Call) -> Result:
         around=given.around,
         depth=given.depth or None,
         community=given.community if given.community >= 0 else None,
-        collection=given.collection or next(iter(library.collections), ""),
+        collection=given.choose_collection(library),
     )
     data = {
         "collection": graph.collection,

@@ -18,7 +18,8 @@ from lookfar.collections.file_collection import Files
 from lookfar.collections.pictures import list_pictures, read_picture
 from lookfar.serve.http import rest
 from lookfar.serve.http.visits import get_visit
-from lookfar.serve.tools.tool import Call, Input, Result, Session, Tool
+from lookfar.serve.http.web.collection_input import CollectionInput
+from lookfar.serve.tools.tool import Call, Result, Session, Tool
 
 PATH: Final = "/api/picture"
 _NAMES: Final = "web.pictures"
@@ -33,14 +34,13 @@ _HEADERS: Final = {
 }
 
 
-class PictureInput(Input):
+class PictureInput(CollectionInput):
     path: Annotated[str, Field(min_length=1, max_length=4096, description="Below the folder")]
-    collection: str = ""
 
 
 def _picture(session: Session, given: PictureInput, _: Call) -> Result:
     library = session.library
-    name = given.collection or next(iter(library.collections), "")
+    name = given.choose_collection(library)
     picture = read_picture(library.folder(name), given.path)
     return Result({"type": picture.media_type, "content": picture.data}, "")
 

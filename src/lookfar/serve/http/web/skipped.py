@@ -10,11 +10,11 @@ from pydantic import Field
 
 from lookfar.collections.rulings import list_skipped
 from lookfar.common.skip_reasons import describe_group, explain_reason, sort_reasons
-from lookfar.serve.tools.tool import Call, Input, Result, Session, Tool
+from lookfar.serve.http.web.collection_input import CollectionInput
+from lookfar.serve.tools.tool import Call, Result, Session, Tool
 
 
-class SkippedInput(Input):
-    collection: str = ""
+class SkippedInput(CollectionInput):
     reason: Annotated[str, Field(description="Only files that are skipped for this reason")] = ""
     offset: Annotated[int, Field(ge=0)] = 0
     limit: Annotated[int, Field(ge=1, le=1000)] = 200
@@ -22,7 +22,7 @@ class SkippedInput(Input):
 
 def _skipped(session: Session, given: SkippedInput, _: Call) -> Result:
     library = session.library
-    name = given.collection or next(iter(library.collections), "")
+    name = given.choose_collection(library)
     entries = list_skipped(library.folder(name))
     counts = Counter(entry.reason for entry in entries)
     wanted = [entry for entry in entries if not given.reason or entry.reason == given.reason]
