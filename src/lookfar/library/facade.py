@@ -463,7 +463,7 @@ class Library:
 
     # -- reading -----------------------------------------------------------------
 
-    def read(self, target: str, *, collection: str = "") -> Reading:
+    def read(self, target: str, *, collection: str = "", before: int | None = None) -> Reading:
         """Return a document (``URI``), a section (``URI#Heading``) or lines (``URI:10-20``).
 
         An address (``lookfar://COLLECTION/URI``) names the collection as well. A citation is an
@@ -472,8 +472,11 @@ class Library:
         is read by its file name, alias or title, or by a ``[[link]]`` to it or to a part of it;
         ``Note#^id`` is a block. :mod:`lookfar.retrieve.locate.resolve` has the order in which a
         target is understood. Raises ``Ambiguous`` if several documents have the name.
+
+        With ``before``, a time in nanoseconds, return the text that was indexed before it;
+        ``state`` says whether the document changed since. Raises ``NotFound`` if it is not kept.
         """
-        return reading.read(self._members, target, collection)
+        return reading.read(self._members, target, collection, before)
 
     def embeds(self, reading: Reading) -> tuple[Embed, ...]:
         """Return what a text that was read embeds with ``![[Note]]``, each part with its own span

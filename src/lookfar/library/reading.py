@@ -40,7 +40,9 @@ if TYPE_CHECKING:
 _HASH: Final = re.compile(r"[0-9a-f]{7,64}(?=[#:]|$)")
 
 
-def read(members: Members, target: str, collection: str) -> Reading:
+def read(members: Members, target: str, collection: str, before: int | None = None) -> Reading:
+    if before is not None:
+        return _read_before(members, target, collection, before)
     name, wanted = resolve(members, target, collection)
     try:
         reading = read_documents.read(members.find(name), wanted, name=name)
@@ -52,6 +54,19 @@ def read(members: Members, target: str, collection: str) -> Reading:
             raise
         hint = f"It is not indexed{reason}."
         raise NotFound(error.message, hint=hint, details=error.details) from error
+
+
+def _read_before(members: Members, target: str, collection: str, before: int) -> Reading:
+    from lookfar.collections.versions import read_before
+
+    if type(before) is not int:
+        raise InvalidArgument(
+            f"before must be a time in nanoseconds since 1970, not {before!r:.60}.",
+            hint="Pass an int, such as int(datetime(2026, 1, 31).timestamp()) * 10**9.",
+        )
+    name, wanted = resolve(members, target, collection)
+    member = members.find(name)
+    return member.healing.run(lambda: read_before(member, wanted, before, name=name))
 
 
 def _mark_superseded(members: Members, reading: Reading) -> Reading:

@@ -236,7 +236,17 @@ def test_it_is_offered_only_with_write(
         about = tools["edit"].annotations
         assert about is not None
         assert (about.read_only_hint, about.destructive_hint) == (False, True)
-        assert about.idempotent_hint is False
+        assert about.idempotent_hint is None, "the default of the protocol: not idempotent"
+
+
+def test_a_note_keeps_its_old_name_as_an_alias(agent: Agent) -> None:
+    done = data(edit(agent, {"op": "rename", "target": "guide.md", "heading": "manual",
+                             "keep_alias": True}))  # fmt: skip
+    assert done["documents"][0]["uri"] == "manual.md"
+    assert "guide" in (agent.root / "manual.md").read_text().split("---")[1]
+    refused = agent.refused("edit", edits=[{"op": "delete", "target": "manual.md#Upgrade",
+                                            "keep_alias": True}])  # fmt: skip
+    assert "does not use it" in refused["message"]
 
 
 # --- one transaction ----------------------------------------------------------------------------

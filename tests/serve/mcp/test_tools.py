@@ -182,6 +182,42 @@ def test_pages_hold_every_hit_once_and_in_order(agent: Agent, top_k: int, budget
     assert numbers == [f"[{at}" for at in range(1, 26)]
 
 
+def test_embedded_notes_are_shown_with_their_own_places(agent: Agent) -> None:
+    """Fails if an embed has no place of its own, or if what it embeds itself is missing."""
+    word = fresh()
+    agent.write(f"{word}/outer.md", f"# Outer\n\n![[{word}-inner]]\n\n![[{word}-none]]\n")
+    agent.write(f"{word}/{word}-inner.md", f"# Inner\n\nA quokka.\n\n![[{word}-deep]]\n")
+    agent.write(f"{word}/{word}-deep.md", "# Deep\n\nA numbat.\n")
+    agent.call("search", query=word)
+    result = agent.call("read", target=f"{word}/outer.md", embeds=True)
+    shape = data(result)
+    first, missing = shape["embeds"]
+    assert first["written"] == f"![[{word}-inner]]"
+    assert first["reading"]["uri"] == f"{word}/{word}-inner.md"
+    assert first["embeds"][0]["reading"]["uri"] == f"{word}/{word}-deep.md"
+    assert (missing["reading"], missing["problem"]) == (None, "not_indexed")
+    assert "A quokka." in said(result)
+    assert "A numbat." in said(result)
+    assert f"{word}/{word}-deep.md:1-3 | embedded as ![[{word}-deep]]" in said(result)
+    assert data(agent.call("read", target=first["cite"]))["state"] == "same"
+    assert "embeds" not in data(agent.call("read", target=f"{word}/outer.md"))
+    for other in ({"targets": ["a.md"]}, {"target": "a.md", "at": "today"}):
+        assert "cannot be combined" in agent.refused("read", embeds=True, **other)["message"]
+
+
+def test_a_document_is_read_as_it_was_at_a_time(agent: Agent) -> None:
+    word = fresh()
+    agent.write(f"{word}.md", f"# {word}\n\nIt said this.\n")
+    agent.call("search", query=word)
+    now = agent.call("read", target=f"{word}.md", at="today")
+    assert "It said this." in said(now)
+    assert "as it was in generation" in said(now)
+    refused = agent.refused("read", target=f"{word}.md", at="last year")
+    assert refused["code"] == "NOT_FOUND"
+    assert "is kept: the oldest is from" in refused["message"]
+    assert "at is not a date: 'blurgh'" in agent.refused("read", target="x", at="blurgh")["message"]
+
+
 def test_a_document_is_read_on_by_its_cursor(agent: Agent) -> None:
     agent.call("search", query="anything")
     pages = pages_of(agent, "read", target="long.md", budget=20_000)

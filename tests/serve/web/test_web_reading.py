@@ -20,6 +20,7 @@ from serve.http.asking import Served, serving
 from serve.web.chrome import Chrome, Page
 from serve.web.corpus import HOSTILE_NAME, HOSTILE_TITLE, TEXTS
 from serve.web.test_web_access import axe, judged
+from text.extract.made_office import make_pptx, make_xlsx, shape
 from text.extract.made_pdf import column, make_pdf
 
 __all__ = ["axe"]  # A fixture.
@@ -152,6 +153,17 @@ def write_vault(root: Path) -> None:
     first = column(50, 700, "Pilots are paid by the fathom.")
     second = column(50, 700, "A quagga may not board a pilot boat.")
     (root / "rules.pdf").write_bytes(make_pdf(first, second))
+    slides = [
+        (shape("title", "Why we dredge") + shape("body", "It silts up", "It is narrow"), "Slowly."),
+        (shape("title", "Next steps") + shape("body", "Ask the pilots"), ""),
+    ]
+    (root / "plan.pptx").write_bytes(make_pptx(*slides))
+    remark = "a long remark about the state of the mooring lines on the north side of the pier"
+    (root / "budget.xlsx").write_bytes(
+        make_xlsx(
+            Income=[["Berth", "Boats", "Remark"], ["North 1", 40, remark], ["South 2", 7, ""]]
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -278,6 +290,25 @@ def test_pages_of_a_pdf_are_numbered(page: Page, vault: Served) -> None:
                       ".map((e) => e.textContent.slice(0, 8))")  # fmt: skip
     assert order == ["Page 1", "Pilots a", "Page 2", "A quagga"]
     assert texts(page, "mark") == ["quagga"]
+    assert texts(page, ".outline button") == ["Page 1", "Page 2"]
+    page.click(".outline li:last-child button")
+    assert page.eval("document.activeElement.textContent") == "Page 2"
+
+
+def test_slides_and_sheets_read_like_documents(page: Page, vault: Served, pictures: Path) -> None:
+    read(page, vault, "u=plan.pptx")
+    page.screenshot(pictures / "slides.png")
+    assert texts(page, ".place") == ["Slide 1", "Slide 2"]
+    assert texts(page, ".outline button") == ["Why we dredge", "Notes", "Next steps"]
+    assert texts(page, ".prose li") == ["It silts up", "It is narrow"]
+    read(page, vault, "u=budget.xlsx")
+    page.screenshot(pictures / "sheet.png")
+    assert texts(page, ".sheet h1") == ["budget.xlsx"]
+    assert texts(page, ".place") == ["Income!A1:C3"]
+    assert texts(page, "td.to-right") == ["40", "7"]
+    assert [text.strip() for text in texts(page, "td.short")][:2] == ["North 1", "40"]
+    assert len(texts(page, "td.long")) == 1
+    assert page.eval("document.querySelector('td.short').getBoundingClientRect().height") < 60
 
 
 def test_source_code_has_numbers_and_colours(page: Page, vault: Served) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lookfar.errors import InvalidArgument
 from lookfar.serve.cli.exits import write_result
 from lookfar.serve.cli.options import (
     clean_text,
@@ -26,13 +27,18 @@ if TYPE_CHECKING:
     'lookfar read "guide.md#Install > Linux" docs',
     "lookfar read guide.md:10-20 docs --json",
     'lookfar read "[[Alpha Plan#Risks]]" notes',
+    'lookfar read "Alpha Plan" notes --at "last week"',
 )
 @click.command()
 @click.argument("target")
 @folder_argument()
 @click.option("--embeds", is_flag=True, help="Show embedded notes (![[Note]]) in place.")
+@click.option(
+    "--at", default="", metavar="DATE",
+    help="As it was at the end of this day, week or month, such as yesterday or last week.",
+)  # fmt: skip
 @library_options
-def read(target: str, path: str, embeds: bool, as_json: bool, **options: Any) -> None:
+def read(target: str, path: str, embeds: bool, at: str, as_json: bool, **options: Any) -> None:
     """Print a document, a section, a definition or some lines.
 
     TARGET is a URI (guide.md), a URI and a heading (guide.md#Install, or
@@ -42,6 +48,9 @@ def read(target: str, path: str, embeds: bool, as_json: bool, **options: Any) ->
     ("Alpha Plan", "[[Alpha Plan#Risks]]", "[[Alpha Plan#^block]]"). PATH is the indexed folder
     (default: the current one).
     """
+    if at.strip():
+        _read_at(target, at, path, embeds, as_json, options)
+        return
     parts: tuple[Embed, ...] = ()
     if embeds:
         with open_library(path, options) as library:
@@ -58,6 +67,24 @@ def read(target: str, path: str, embeds: bool, as_json: bool, **options: Any) ->
         write_result(as_json, "reading_with_embeds", reading, parts)
     else:
         write_result(as_json, "reading", reading)
+
+
+def _read_at(
+    target: str, at: str, path: str, embeds: bool, as_json: bool, options: dict[str, Any]
+) -> None:
+    """Print a text as it was indexed at a time, and say of when it is."""
+    from lookfar.serve.tools.dates import end_of
+
+    if embeds:
+        raise InvalidArgument(
+            "--embeds and --at cannot be combined.", hint="Read each note with --at."
+        )
+    before = end_of(at, "--at")
+    with open_library(path, options) as library:
+        reading = library.read(clean_text(target), before=before)
+    for note in () if as_json else reading.warnings:
+        click.echo(safe_name(f"{note[:1].upper()}{note[1:]}."), err=True)
+    write_result(as_json, "reading", reading)
 
 
 @examples("lookfar outline guide.md docs", "lookfar outline src/shelf.py --json")

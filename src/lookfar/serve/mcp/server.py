@@ -491,7 +491,7 @@ def _describe_tool(name: str, tool: Tool, enhanced: bool) -> types.Tool:
         annotations=types.ToolAnnotations(
             read_only_hint=tool.read_only,
             destructive_hint=None if tool.lean else tool.destructive,
-            idempotent_hint=None if tool.lean else tool.idempotent,
+            idempotent_hint=None if tool.lean else tool.idempotent or None,  # False by default.
             open_world_hint=False,
         ),
     )

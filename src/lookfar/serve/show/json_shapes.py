@@ -97,9 +97,14 @@ def reading(read: model.Reading) -> Json:
     return dict(plain(read))
 
 
-def reading_with_embeds(read: model.Reading, embeds: Iterable[model.Embed]) -> Json:
+def reading_with_embeds(read: model.Reading, parts: Iterable[model.Embed]) -> Json:
     """The result of ``lookfar read --embeds --json``."""
-    return {**reading(read), "embeds": [_embed(embed) for embed in embeds]}
+    return {**reading(read), "embeds": embeds(parts)}
+
+
+def embeds(parts: Iterable[model.Embed]) -> list[Json]:
+    """The embeds of a text, each with what it embeds itself."""
+    return [_embed(part) for part in parts]
 
 
 def _embed(embed: model.Embed) -> Json:

@@ -9,8 +9,13 @@ import re
 from html import unescape
 from typing import Final, NamedTuple
 
-_MARKDOWN: Final = frozenset({"markdown", "mdx", "quarto", "rmarkdown"})
-_HTML: Final = frozenset({"html", "xml", "svg"})
+from lookfar.text.extract.formats import EXTRACTORS
+
+_MARKDOWN: Final = frozenset(
+    {"markdown", "mdx", "quarto", "rmarkdown", *(row.extensions[0][1:] for row in EXTRACTORS)}
+)
+"""The text that is extracted from a file is Markdown, too."""
+_HTML: Final = frozenset({"xml", "svg"})
 _FACTOR: Final = 2
 """How many characters of a passage are looked at for one character of a snippet."""
 _WORD_LENGTH: Final = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from lookfar.common.periods import local_now, parse_period
+from lookfar.common.periods import Period, local_now, parse_period
 from lookfar.errors import InvalidArgument
 
 _LATEST: Final = 2**63 - 1
@@ -31,8 +31,15 @@ def moment(text: str, name: str, now: datetime | None = None) -> int | None:
     ``text`` is a date or time, or words such as ``last week``. Without a time zone it is local
     time. ``name`` is the option or argument, for the error.
     """
-    if not text.strip():
-        return None
+    return _to_nanoseconds(_parse(text, name, now).start) if text.strip() else None
+
+
+def end_of(text: str, name: str, now: datetime | None = None) -> int | None:
+    """Return when a day, week or month ends: what was said last week was said until then."""
+    return _to_nanoseconds(_parse(text, name, now).end) if text.strip() else None
+
+
+def _parse(text: str, name: str, now: datetime | None) -> Period:
     period = parse_period(text, now or local_now())
     if period is None:
         raise InvalidArgument(
@@ -40,8 +47,12 @@ def moment(text: str, name: str, now: datetime | None = None) -> int | None:
             hint="Write it like 2026-01-31, 2026-01, 2026-W05, yesterday, monday, last week or"
             " 3 days ago.",
         )
+    return period
+
+
+def _to_nanoseconds(time: datetime) -> int:
     try:
-        seconds = period.start.timestamp()
+        seconds = time.timestamp()
     except (OverflowError, ValueError, OSError):  # The local clock does not reach the year 1.
-        seconds = period.start.replace(tzinfo=UTC).timestamp()
+        seconds = time.replace(tzinfo=UTC).timestamp()
     return max(-_LATEST, min(int(seconds) * 10**9, _LATEST))

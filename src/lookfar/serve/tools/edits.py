@@ -13,6 +13,7 @@ from lookfar.retrieve.answer.pack import cut, tokens
 from lookfar.retrieve.locate.address import format_address, format_citation
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
+from lookfar.serve.tools.inputs import FILLED
 from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 
 Operation = Literal[
@@ -39,7 +40,7 @@ _TAKES: Final[dict[str, tuple[str, ...]]] = {
     "append": ("expected",),
     "insert": ("text", "position", "expected"),
     "move": ("position", "expected"),
-    "rename": ("expected",),
+    "rename": ("keep_alias", "expected"),
     "delete": ("expected",),
     "create": ("text", "template"),
     "fix": ("expected",),
@@ -53,18 +54,19 @@ _WITHOUT: Final = {
 
 class OneEdit(Input):
     op: Operation
-    target: Annotated[str, Field(min_length=1, description="As for read")]
+    target: Annotated[str, FILLED, Field(description="As for read")]
     text: str = ""
     heading: Annotated[str, Field(description="New title")] = ""
-    to: Annotated[str, Field(description="New parent, by path")] = ""
+    to: Annotated[str, Field(description="New parent path")] = ""
     position: Position = "last"
     whole: Annotated[bool, Field(default_factory=bool, description="With all below")]
     template: str = ""
+    keep_alias: Annotated[bool, Field(default_factory=bool)]
     expected: Annotated[str, Field(description="sha256 from read")] = ""
 
 
 class EditInput(Input):
-    edits: Annotated[list[OneEdit], Field(min_length=1)]
+    edits: Annotated[list[OneEdit], FILLED]
     # A factory keeps the default out of the schema, where it would cost every client tokens.
     dry_run: Annotated[bool, Field(default_factory=bool)]
     rewrite_links: Annotated[bool, Field(default_factory=bool)]

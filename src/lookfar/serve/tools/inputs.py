@@ -1,16 +1,18 @@
-"""Numbers in a range, as inputs of tools.
+"""Numbers in a range and texts that are not empty, as inputs of tools.
 
-The range is not part of the schema, because every client pays for each word of a schema.
+The limits are not part of the schema, because every client pays for each word of a schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, Field
 
 from lookfar.serve.tools.tool import MOST_TOKENS
+
+T = TypeVar("T")
 
 LEAST_TOKENS = 100
 
@@ -25,6 +27,15 @@ def between(least: int, most: int) -> Callable[[int], int]:
 
     return check
 
+
+def _refuse_empty(value: T) -> T:
+    if not value or (isinstance(value, str) and not value.strip()):
+        raise ValueError("It is empty")
+    return value
+
+
+FILLED = AfterValidator(_refuse_empty)
+"""Refuses a text without words, and an empty list."""
 
 Budget = Annotated[
     int,

@@ -21,6 +21,8 @@ from lookfar.serve.show import json_shapes
 from lookfar.serve.show.locations import name_part
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.cursor import Cursor, recall_call, remember_call
+from lookfar.serve.tools.dates import end_of
+from lookfar.serve.tools.embedded import show_embeds
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget
 from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 
@@ -49,9 +51,11 @@ def _few(targets: list[str]) -> list[str]:
 
 class ReadInput(Input):
     target: Annotated[
-        str, Field(description="path, path#Heading, path:10-20, symbol, note or cite")
+        str, Field(description="path, path#Heading, path:10-20, symbol, note, cite")
     ] = ""
     targets: Annotated[list[str], AfterValidator(_few), Field(description="Several")] = []
+    at: Annotated[str, Field(description="Date: as it was")] = ""
+    embeds: Annotated[bool, Field(default_factory=bool)]
     collection: str = ""
     budget: Budget
     cursor: str = ""
@@ -69,10 +73,20 @@ def _read(session: Session, given: ReadInput, call: Call) -> Result:
             hint="Add target, or targets for several.",
             details={"field": "target", "value": given.target, "reason": "missing"},
         )
+    if given.embeds and (given.targets or given.at):
+        other = "targets" if given.targets else "at"
+        raise InvalidArgument(
+            f"embeds cannot be combined with {other}.",
+            hint="Read one target as it is now.",
+            details={"field": "embeds", "value": True, "reason": f"with {other}"},
+        )
     session.library.first_index(on_progress=call.on_progress())
     if given.targets:
         return _read_several(session, given, targets)
-    reading = session.library.read(given.target, collection=given.collection)
+    before = end_of(given.at, "at")
+    reading = session.library.read(given.target, collection=given.collection, before=before)
+    if before is not None:
+        return _read_one(session, given, reading)
     whole = not reading.heading_path and reading.span.start == 0
     if whole and not given.budget and not given.cursor and tokens(reading.text) > _LARGE:
         tree = session.library.outline(reading.uri, collection=reading.collection)
@@ -85,6 +99,7 @@ def _read_one(session: Session, given: ReadInput, reading: Reading) -> Result:
     about = {"target": given.target, "sha256": reading.sha256}
     cursor = Cursor.read(given.cursor, about, _KIND)
     remaining = reading.text[cursor.offset :]
+    embeds = session.library.embeds(reading) if given.embeds else ()
 
     def show(budget: int) -> Result:
         text = cut(remaining, budget)
@@ -99,14 +114,22 @@ def _read_one(session: Session, given: ReadInput, reading: Reading) -> Result:
         passage = Passage(
             ("text",), _where(reading, data, session.write), data["cite"], reading.uri
         )
-        return Result(data, more, (passage,) if text or not more else ())
+        passages = [passage] if text or not more else []
+        if given.embeds:
+            shown = range(cursor.offset, cursor.offset + len(text))
+            own = [embed for embed in embeds if embed.start in shown]
+            data["embeds"] = json_shapes.embeds(own)
+            passages += show_embeds(data["embeds"], budget - tokens(text))
+        return Result(data, more, tuple(passages))
 
     return bounded(show, given.budget or _TOKENS, LEAST_TOKENS)
 
 
 def _next(session: Session, given: ReadInput, offset: int, about: Json) -> str:
     cursor = Cursor((offset,)).write(about, _KIND)
-    arguments = given.model_dump(include={"target", "collection", "budget"}, exclude_unset=True)
+    arguments = given.model_dump(
+        include={"target", "collection", "budget", "at", "embeds"}, exclude_unset=True
+    )
     remember_call(session.memory, cursor, arguments)
     return cursor
 
@@ -161,9 +184,12 @@ class _Unread:
 def _read_several(session: Session, given: ReadInput, targets: Sequence[str]) -> Result:
     readings: list[Reading] = []
     unread: list[_Unread] = []
+    before = end_of(given.at, "at")
     for target in dict.fromkeys(targets):
         try:
-            readings.append(session.library.read(target, collection=given.collection))
+            readings.append(
+                session.library.read(target, collection=given.collection, before=before)
+            )
         except LookfarError as error:
             unread.append(_Unread(target, error))
     if not readings:
@@ -240,7 +266,7 @@ _STATES = {
 
 READ = Tool(
     "read",
-    "Read lines, a section, a definition, a citation or a document as it is on disk now; of a"
+    "Read lines, a section, a definition, a citation or a document as on disk now; of a"
     " large document, the outline.",
     ReadInput,
     _read,

@@ -11,14 +11,14 @@ from lookfar.retrieve.locate.address import format_address
 from lookfar.retrieve.neighbours.related import KINDS
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
-from lookfar.serve.tools.inputs import between
+from lookfar.serve.tools.inputs import FILLED, between
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool, bounded
 
 _USUAL = 10
 
 
 class RelatedInput(Input):
-    target: Annotated[str, Field(min_length=1, description="Path, path#Heading, note or name")]
+    target: Annotated[str, FILLED, Field(description="Path, path#Heading, note or name")]
     kinds: list[RelatedKind] = []
     limit: Annotated[int, AfterValidator(between(1, 50)), Field(default_factory=int)]
     collection: str = ""

@@ -10,11 +10,12 @@ from lookfar.edit.memory_file import MemoryType
 from lookfar.retrieve.locate.address import format_address
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
+from lookfar.serve.tools.inputs import FILLED
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 
 
 class RememberInput(Input):
-    text: Annotated[str, Field(min_length=1)]
+    text: Annotated[str, FILLED]
     title: str = ""
     type: MemoryType = "fact"
     tags: list[str] = []

@@ -368,7 +368,7 @@ def _describe_passage(
 
 SEARCH = Tool(
     "search",
-    "Find docs, code, commits and notes. Gives a short map: places and the lines that answer;"
+    "Find docs, code, commits and notes. Gives a short map: places and lines that answer;"
     " often no read is needed. Ask all at once: queries. Exact text: mode literal or regex"
     " (grep); detail paths names files only.",
     SearchInput,

@@ -27,6 +27,8 @@ class ExtractedFormat(NamedTuple):
     loses: str
     contains: tuple[str, ...] = ()
     """Extensions of formats that a file may contain and that their own extractors read."""
+    titled: bool = True
+    """Whether the first heading is the title of the document; a sheet's name is not."""
 
 
 _ANY = ("*",)
@@ -58,10 +60,11 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "images, charts, formulas, animations, comments",
     ),
     ExtractedFormat(
-        "Spreadsheet", (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "sheets.extract_sheets", 1,
+        "Spreadsheet", (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "sheets.extract_sheets", 2,
         "Budget!A1:F40",
         "every sheet as tables with the header row repeated, values of formulas, dates",
         "formulas themselves, charts, comments, number formats, columns after the 256th",
+        titled=False,
     ),
     ExtractedFormat(
         "CSV", (".csv", ".tsv"), "sheets.extract_csv", 2, "A1:F40",

@@ -105,7 +105,9 @@ def is_readable(uri: str, any_text: bool) -> bool:
 
 
 def _parse_extracted(row: ExtractedFormat, uri: str, text: str) -> Document:
-    return replace(_load(_EXTRACTED_PARSER)(uri, text), language=row.extensions[0][1:])
+    document = _load(_EXTRACTED_PARSER)(uri, text)
+    title = document.title if row.titled else ""
+    return replace(document, language=row.extensions[0][1:], title=title)
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from lookfar.collections.versions import choose_version, too_old
 from lookfar.common.hidden_characters import flags
 from lookfar.edit.diff import make_diff
 from lookfar.errors import InvalidArgument, NotFound
@@ -15,7 +16,7 @@ from lookfar.library import Library
 from lookfar.model import DocumentVersion, Filters, GenerationInfo
 from lookfar.serve.http.web.collection_input import CollectionInput
 from lookfar.serve.show import json_shapes
-from lookfar.serve.tools.dates import format_time, moment
+from lookfar.serve.tools.dates import end_of, format_time, moment
 from lookfar.serve.tools.tool import Call, Json, Result, Session, Tool
 
 _WAIT_SECONDS: Final = 10.0
@@ -141,9 +142,11 @@ def _earlier(session: Session, given: EarlierInput, _: Call) -> Result:
 def _choose_version(versions: Sequence[DocumentVersion], given: EarlierInput) -> DocumentVersion:
     """Return the version that was asked for; by default the one before the text of now."""
     if given.when:
-        time = moment(given.when, "when") or 0
-        known = [version for version in versions if _to_nanoseconds(version.created_at) <= time]
-        return known[-1] if known else versions[0]
+        before = end_of(given.when, "when") or 0
+        chosen = choose_version(versions, before)
+        if chosen is None:
+            raise too_old(given.uri, before, versions[0])
+        return chosen
     if given.generation:
         for version in versions:
             if version.oldest <= given.generation <= version.newest:

@@ -25,6 +25,7 @@ from lookfar.serve.show import json_shapes
 from lookfar.serve.show.snippet import strip_markup
 from lookfar.serve.tools.related import usual_kinds
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.text.extract.formats import extractor_for
 from lookfar.text.parse import frontmatter
 
 _DOCUMENT_CHARS: Final = 400_000
@@ -112,7 +113,7 @@ def _find_related(session: Session, part: Reading) -> tuple[list[Json], Json]:
         )
     )
     for entry in related["entries"]:
-        if entry["uri"].endswith(_MARKDOWN):
+        if entry["uri"].endswith(_MARKDOWN) or extractor_for(entry["uri"]) is not None:
             entry["context"] = strip_markup(entry["context"], "markdown")
     calls = _find_calls(session, part)
     return [*calls["entries"], *related["entries"]], {**calls["totals"], **related["totals"]}

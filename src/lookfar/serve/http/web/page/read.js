@@ -4,7 +4,7 @@
 import { announce, h, link, loadStyles, name, number, plural, problem, replace, visibleText } from "/web/dom.js";
 import { ask } from "/web/api.js";
 import { Paper, Pieces } from "/web/paint.js";
-import { hasCode, Renderer } from "/web/render.js";
+import { hasCode, placeName, Renderer } from "/web/render.js";
 import { parseSearch, readLink, searchBody } from "/web/search.js";
 
 const KINDS = {
@@ -65,6 +65,8 @@ export function show(main, params, frame) {
       const part = given.heading ? null : page.part; // A link leads to a heading; it does not cite it.
       paper = new Paper({ text: page.text, marks: page.marks, part });
       sections = page.outline?.sections || [];
+      // The pages of a text without headings are its outline.
+      if (!sections.length) sections = (page.tree || []).filter((node) => node[0] === "place").map((node) => ({ level: 1, title: placeName(node[4].label), start: node[1] }));
       draw();
       await colour();
     } catch (error) {
@@ -190,7 +192,7 @@ export function show(main, params, frame) {
   function drawBody() {
     renderer?.leave();
     pieces?.leave();
-    renderer = new Renderer({ paper, collection: page.collection, uri: page.uri, signal: leaving.signal });
+    renderer = new Renderer({ paper, collection: page.collection, uri: page.uri, extracted: page.extracted, signal: leaving.signal });
     const rendered = page.tree && !source;
     body.className = rendered ? "text prose" : `text mono${page.tree || !page.outline?.language ? " wrap" : ""}`;
     toggle.textContent = rendered ? "Source" : "Rendered";
@@ -276,6 +278,8 @@ export function show(main, params, frame) {
     let best = null;
     for (const element of [...title.querySelectorAll("[data-at]"), ...box.querySelectorAll("[data-at]")]) {
       if (Number(element.dataset.at) > offset) break;
+      // The number of a page is above the block that begins at the same place.
+      if (best?.classList.contains("place") && best.dataset.at === element.dataset.at) continue;
       best = element;
     }
     return best || box;

@@ -14,6 +14,7 @@ const GROUPS = {
   danger: "bad", error: "bad", bug: "bad", failure: "bad", fail: "bad", missing: "bad",
   quote: "soft", cite: "soft", example: "soft", abstract: "soft", summary: "soft",
 };
+const NUMBER = /^[-+−(]?[€$£¥]?\s?\d[\d.,’' ]*\s?[%€$£¥)]?$/;
 const DEEPEST_EMBED = 3;
 const WIDEST = 1600;
 export const hasCode = (node) => (node[0] === "code_block" ? Boolean(node[4].language) : node[0] !== "t" && node[3].some(hasCode));
@@ -144,7 +145,7 @@ export class Renderer {
       try {
         const target = details.anchor ? `${details.uri}#${details.anchor}` : details.uri;
         const page = await ask("document", { target, collection: this.collection, render: true, alone: true }, this.signal);
-        const inner = new Renderer({ ...this, paper: new Paper({ text: page.text, base: page.base }), uri: page.uri, outer: [...this.outer, key] });
+        const inner = new Renderer({ ...this, paper: new Paper({ text: page.text, base: page.base }), uri: page.uri, extracted: page.extracted, outer: [...this.outer, key] });
         if (!page.tree || page.tree.some(hasCode)) {
           const colours = await ask("highlight", { target: page.uri, collection: page.collection, sha256: page.sha256 }, this.signal);
           if (colours.sha256 === page.sha256) inner.paper.colour(colours.tokens);
@@ -183,14 +184,39 @@ export class Renderer {
     return h("div", { ...attributes, role: "note" }, h("p", { class: "callout-title" }, title), body);
   }
 
+  textOf(node) {
+    return this.paper.text.slice(this.paper.at(node[1]), this.paper.at(node[2])).trim();
+  }
+
+  // A sheet says nothing about its columns: one with only numbers is aligned like a column of numbers.
+  alignNumbers(rows) {
+    const columns = [];
+    for (const row of rows) {
+      row[3].forEach((cell, at) => {
+        const text = this.textOf(cell);
+        if (text) columns[at] = (columns[at] ?? true) && NUMBER.test(text);
+      });
+    }
+    return columns.map((numeric) => (numeric ? "right" : null));
+  }
+
+  // Short cells do not wrap and long ones are not narrow: a wide table can be scrolled.
+  lengthOf(cell) {
+    const { length } = this.textOf(cell);
+    return length > 60 ? "long" : length <= 24 ? "short" : "";
+  }
+
   table(children, details, inside) {
-    const align = details.align || [];
+    const heads = children.filter((node) => node[4]?.head);
+    const align = this.extracted ? this.alignNumbers(children.filter((node) => !node[4]?.head)) : details.align || [];
     const row = (node, tag) => {
       const cited = !inside.cited && this.cites(node);
-      return h("tr", { class: cited ? "within" : null, "data-at": this.paper.at(node[1]) }, node[3].map((cell, at) =>
-        h(tag, { class: align[at] === "right" || align[at] === "center" ? `to-${align[at]}` : null, scope: tag === "th" ? "col" : null }, this.all(cell[3], cited ? { ...inside, cited } : inside))));
+      return h("tr", { class: cited ? "within" : null, "data-at": this.paper.at(node[1]) }, node[3].map((cell, at) => {
+        const aligned = align[at] === "right" || align[at] === "center" ? `to-${align[at]}` : "";
+        const length = this.extracted ? this.lengthOf(cell) : "";
+        return h(tag, { class: [aligned, length].filter(Boolean).join(" ") || null, scope: tag === "th" ? "col" : null }, this.all(cell[3], cited ? { ...inside, cited } : inside));
+      }));
     };
-    const heads = children.filter((node) => node[4]?.head);
     return h("div", { class: "table", tabindex: "0", role: "region", "aria-label": "Table" }, h("table", null,
       h("thead", null, heads.map((node) => row(node, "th"))),
       h("tbody", null, children.filter((node) => !node[4]?.head).map((node) => row(node, "td")))));
@@ -215,7 +241,7 @@ function jump(selector) {
   target?.focus({ preventScroll: true });
 }
 
-const placeName = (label) => {
+export const placeName = (label) => {
   const numbered = /^([a-z]+)=(.+)$/.exec(label);
   return numbered ? `${numbered[1].charAt(0).toUpperCase()}${numbered[1].slice(1)} ${numbered[2]}` : label;
 };
