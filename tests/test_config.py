@@ -32,7 +32,8 @@ TRUSTED = {
     # Nor does it send what is indexed to a server of its own.
     *(key for key in EVERYTHING if key.startswith("store.")),
     *("memory.scope", "memory.in_project", "memory.dir", "documents.dir", "outside.dir"),
-    *("outside.max_files", "outside.max_bytes", "outside.allow_private"),
+    *("outside.max_files", "outside.max_bytes", "outside.max_pages"),
+    *("outside.pause_ms", "outside.allow_private"),
     *("documents.chunk_chars", "documents.overlap_chars", "documents.max_chars"),
     *("serve.write", "serve.daemon", "serve.idle_minutes", "serve.host", "serve.port"),
     "serve.workers",

@@ -589,6 +589,12 @@ class OutsideSettings:
     max_bytes: int = setting(
         1_000_000_000, "Most bytes of one source.", low=1_000, high=1_000_000_000_000, trusted=True
     )
+    max_pages: int = setting(
+        2_000, "Most pages of one web site.", low=1, high=1_000_000, trusted=True
+    )
+    pause_ms: int = setting(
+        100, "Milliseconds between two requests to a web site.", low=0, high=60_000, trusted=True
+    )
     allow_private: bool = setting(
         False, "Also fetch from addresses of this machine and of private networks.", trusted=True
     )

@@ -147,7 +147,7 @@ class SourceManager:
                 else:
                     change = shelf.take_over(source, fetched.origins)
         except BaseException:
-            if is_new:
+            if is_new and source.kind != "site":  # What was fetched of a site is used again.
                 files.remove(shelf.place(source.name))
             raise
         self._outside.open(source.name).index(on_progress=on_progress)

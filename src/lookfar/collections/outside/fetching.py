@@ -71,20 +71,25 @@ def find_fetcher(kind: OutsideKind) -> Fetcher:
             from lookfar.collections.outside.repositories import fetch_repository
 
             return fetch_repository
+        case "site":
+            from lookfar.collections.outside.sites import fetch_site
+
+            return fetch_site
         case "archive":
             from lookfar.collections.outside.archives import fetch_archive
 
             return fetch_archive
-        case _:
+        case "package":
             raise InvalidArgument(
-                f"A {kind} cannot be fetched.", hint="Add a repository, an archive or a folder."
+                "A package is not fetched: it is read where it is installed.",
+                hint="Install its new version.",
             )
 
 
 def recognise(
     origin: str, name: str, options: Mapping[str, str | int | bool] | None = None
 ) -> OutsideSource:
-    """Return a new source for what a user typed: a repository or a path."""
+    """Return a new source for what a user typed: an address, a repository or a path."""
     origin = origin.strip()
     kind = _recognise_kind(origin)
     if kind in ("folder", "archive"):
@@ -92,7 +97,7 @@ def recognise(
         if not path.exists():
             raise InvalidArgument(
                 f"There is no {origin!r}.",
-                hint="Give git+https://HOST/PATH@TAG, or a path that exists.",
+                hint="Give https://HOST/PATH, git+https://HOST/PATH@TAG, or a path that exists.",
             )
         origin = os.path.realpath(path)
     label = name.removesuffix(SOURCE_SUFFIX) or _suggest_name(origin)
@@ -104,10 +109,12 @@ def recognise(
 def _recognise_kind(origin: str) -> OutsideKind:
     if _REPOSITORY.fullmatch(origin):
         return "repository"
+    if origin.startswith(("https://", "http://")):
+        return "site"
     if "://" in origin:
         raise InvalidArgument(
             f"{origin!r} is not an address that can be fetched.",
-            hint="Add a repository (git+https://HOST/PATH@TAG), an archive or a folder.",
+            hint="Use https:// for a site, and git+https://HOST/PATH@TAG for a repository.",
         )
     return "archive" if _ARCHIVE_ENDING.search(origin) and Path(origin).is_file() else "folder"
 

@@ -30,6 +30,7 @@ _FILES_NAMED = 10
 
 
 @examples(
+    "lookfar add https://docs.example.org/guide/",
     "lookfar add git+https://example.org/org/repo@v2.1",
     "lookfar add downloads/manual.zip",
     "lookfar add ~/reference --name reference --everywhere",
@@ -38,13 +39,23 @@ _FILES_NAMED = 10
 @click.argument("origin")
 @folder_argument()
 @click.option("--name", default="", help="What to call it (default: made from ORIGIN).")
+@click.option("--only-page", is_flag=True, help="Fetch a page of a site without following links.")
 @click.option("--everywhere", is_flag=True, help="Search it from every folder, not only PATH.")
 @library_options
-def add(origin: str, path: str, name: str, everywhere: bool, as_json: bool, **options: Any) -> None:
+def add(
+    origin: str,
+    path: str,
+    name: str,
+    only_page: bool,
+    everywhere: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Fetch a source once, to search it offline.
 
-    ORIGIN is a repository (git+https://HOST/PATH@TAG), a tar or zip archive, or a folder.
-    Searches of the folder PATH (default: the current one) include it from then on.
+    ORIGIN is a site (https://...), a repository (git+https://HOST/PATH@TAG), a tar or zip archive,
+    or a folder. Of a site, all pages below the address are fetched. Searches of the folder PATH
+    (default: the current one) include it from then on.
     """
     with (
         open_library(path, options) as library,
@@ -52,7 +63,12 @@ def add(origin: str, path: str, name: str, everywhere: bool, as_json: bool, **op
         progress.show_progress(name or origin, at_once=False) as on_progress,
     ):
         change = library.outside.add(
-            origin, name=name, everywhere=everywhere, on_fetch=on_fetch, on_progress=on_progress
+            origin,
+            name=name,
+            everywhere=everywhere,
+            options={"only_page": True} if only_page else {},
+            on_fetch=on_fetch,
+            on_progress=on_progress,
         )
     _write_changes([change], as_json)
 

@@ -1,0 +1,256 @@
+"""A web site as a source: fetched politely, updated, asked offline; hostile answers are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import amount
+from lookfar.collections.outside import sites
+from lookfar.errors import IOFailed, LookfarError
+from lookfar.library import Library
+from lookfar.model import Filters
+from lookfar.sources.site.client import Client, FetchFailed
+from lookfar.sources.site.links import find_links, name_file, normalise_url
+from outside.served_site import Site, redirect, send_bomb, send_endless, send_slowly, serve_site
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+SOURCES = Filters(kinds=("sources",))
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with serve_site() as served:
+        yield served
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "own.md").write_text("# Own\n\nText of the project.\n", encoding="utf-8")
+    settings = {
+        "embed.provider": "hash", "outside.pause_ms": 0, "outside.allow_private": True,
+    }  # fmt: skip
+    with Library.open(folder, settings=settings) as opened:
+        yield opened
+
+
+def _urls(library: Library, name: str) -> list[str]:
+    shelf = library._outside.shelf
+    return sorted(page["url"] for page in shelf.origins(name).values())
+
+
+def test_a_site_is_fetched_once_updated_and_asked_offline(library: Library, site: Site) -> None:
+    """Redirects, errors, slow pages, traps and changed pages on the way."""
+    count = amount(60, 2_000)
+    for number in range(count):
+        following = (f"page{number + 1}.html", "index.html", "?page=2", "../outside/")
+        body = f"The lamp with the number {number} turns. Word{number}."
+        site.html(f"/docs/page{number}.html", f"Page {number}", body, following)
+    site.html("/docs/", "Start", "All lamps.", ("page0.html", "moved", "slow", "broken", "loop"))
+    site.html("/docs/index.html", "Start", "All lamps.", ("page0.html", "deep/"))
+    site.html("/outside/", "Outside", "Not below the address.")
+    site.answers["/docs/moved"] = redirect("/docs/page1.html")
+    site.answers["/docs/slow"] = send_slowly
+    site.answers["/docs/broken"] = lambda request: request.answer(500, b"")
+    site.answers["/docs/loop"] = redirect("/docs/loop")
+    site.html("/docs/deep/", "Deep", "A trap.", ("deep/",))
+    for depth in range(2, 30):
+        site.html("/docs/" + "deep/" * depth, f"Deep {depth}", "A trap.", ("deep/",))
+
+    change = library.outside.add(f"{site.address}/docs/", name="docs")
+    stored = _urls(library, "docs@source")
+    assert {f"{site.address}/docs/page{number}.html" for number in range(count)} <= set(stored)
+    assert f"{site.address}/docs/slow" in stored
+    assert not any("/outside/" in url or "?" in url for url in stored)
+    assert site.seen["/outside/"] == 0
+    notes = "\n".join(change.notes)
+    for reason in ("status 500", "5 redirects", "with a query", "too deep"):
+        assert reason in notes, reason
+    answer = library.search(f"lamp number word{count - 1}", filters=SOURCES)
+    hit = answer.hits[0]
+    assert hit.origin == f"{site.address}/docs/page{count - 1}.html"
+    assert hit.state == "same"
+
+    # Nothing changed: no page is sent again.
+    before = site.fresh.copy()
+    again = library.outside.update(["docs"])[0]
+    assert (again.added, again.changed, again.removed) == ((), (), ())
+    assert not site.fresh - before
+
+    site.html("/docs/page3.html", "Page 3", "Now it is a foghorn.", ("page4.html",))
+    del site.pages["/docs/page5.html"]
+    site.answers["/docs/page7.html"] = lambda request: request.answer(503, b"")
+    changed = library.outside.update(["docs"])[0]
+    assert changed.changed == ("docs/page3.html",)
+    assert "docs/page5.html" in changed.removed
+    # What cannot be fetched for the moment stays.
+    assert f"{site.address}/docs/page7.html" in _urls(library, "docs@source")
+    assert library.search("foghorn", filters=SOURCES).hits[0].uri == "docs/page3.html"
+
+
+def test_a_list_of_links_and_a_sitemap_are_followed(library: Library, site: Site) -> None:
+    site.pages["/llms.txt"] = (
+        b"# Docs\n\n- [Keys](/a/keys.md): how\n- [Out](https://example.org/)\n"
+    )
+    site.pages["/a/keys.md"] = b"# Keys\n\nRotate the signing key.\n"
+    site.html("/map/one", "One", "First page.")
+    site.pages["/map.xml"] = (
+        f"<urlset><url><loc>{site.address}/map/one</loc></url></urlset>".encode()
+    )
+    assert set(library.outside.add(f"{site.address}/llms.txt", name="list").added) == {
+        "llms.md", "a/keys.md",
+    }  # fmt: skip
+    assert library.outside.add(f"{site.address}/map.xml", name="map").added == ("map/one.html",)
+    change = library.outside.add(f"{site.address}/map/one", name="one", options={"only_page": True})
+    assert change.added == ("map/one.html",)
+
+
+def test_robots_are_respected(library: Library, site: Site) -> None:
+    site.pages["/robots.txt"] = b"User-agent: *\nDisallow: /docs/private/\n"
+    site.html("/docs/", "Start", "Text.", ("private/a", "open"))
+    site.html("/docs/open", "Open", "Text for all.")
+    site.html("/docs/private/a", "Private", "Not for programs.")
+    change = library.outside.add(f"{site.address}/docs/", name="docs")
+    assert site.seen["/docs/private/a"] == 0
+    assert "robots.txt disallows it" in "\n".join(change.notes)
+    assert len(change.added) == 2
+
+
+def test_hostile_answers_are_refused_with_reasons(library: Library, site: Site) -> None:
+    links = ("endless", "bomb", "picture", "away", "file", "login")
+    site.html("/docs/", "Start", "Text.", links)
+    site.answers["/docs/endless"] = send_endless
+    site.answers["/docs/bomb"] = send_bomb
+    site.answers["/docs/picture"] = lambda request: request.answer(200, b"\x89PNG", "image/png")
+    site.answers["/docs/away"] = redirect("http://169.254.169.254/latest/meta-data/")
+    site.answers["/docs/file"] = redirect("file:///etc/passwd")
+    site.answers["/docs/login"] = redirect("http://me:secret@127.0.0.1/")
+    settings: dict[str, Any] = {}
+    change = library.outside.add(f"{site.address}/docs/", name="docs", options=settings)
+    assert change.added == ("docs/index.html",)
+    notes = "\n".join(change.notes)
+    for reason in (
+        "larger than 10,000,000 bytes", "type image/png", "not a web address (file)",
+        "user or password",
+    ):  # fmt: skip
+        assert reason in notes, (reason, notes)
+
+
+def test_private_addresses_are_refused_also_after_a_redirect(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Client(1_000) as client, pytest.raises(FetchFailed, match="not a public address"):
+        client.get(f"{site.address}/")
+    assert not site.seen
+    # A public name that redirects to this machine: only the first address is allowed here.
+    from lookfar.sources.site import client as module
+
+    real = module.find_addresses
+
+    def find(host: str, port: int, *, allow_private: bool = False) -> list[str]:
+        public = host == "docs.example.org"
+        return ["127.0.0.1"] if public else real(host, port, allow_private=allow_private)
+
+    monkeypatch.setattr(module, "find_addresses", find)
+    port = site.address.rpartition(":")[2]
+    site.answers["/"] = redirect(f"{site.address}/secret")
+    with Client(1_000) as client, pytest.raises(FetchFailed, match="not a public address"):
+        client.get(f"http://docs.example.org:{port}/")
+    assert site.seen == {"/": 1}
+
+
+def test_an_interrupted_fetch_continues(
+    library: Library, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sites, "_SAVE_EVERY", 1)
+    for number in range(6):
+        site.html(f"/docs/{number}", f"Page {number}", f"Text {number}.", (str(number + 1),))
+    real, calls = Client.get, 0
+
+    def get(self: Client, url: str, **given: Any) -> Any:
+        nonlocal calls
+        calls += "/docs/" in url
+        if calls > 4:
+            raise KeyboardInterrupt
+        return real(self, url, **given)
+
+    monkeypatch.setattr(Client, "get", get)
+    with pytest.raises(KeyboardInterrupt):
+        library.outside.add(f"{site.address}/docs/0", name="docs")
+    assert library.outside.list_all() == ()
+    monkeypatch.setattr(Client, "get", real)
+    before = site.seen["/docs/0"]
+    change = library.outside.add(f"{site.address}/docs/0", name="docs")
+    assert len(change.added) == 6
+    assert site.seen["/docs/0"] == before
+
+
+def test_a_site_that_does_not_answer_is_an_error_and_changes_nothing(
+    library: Library, site: Site
+) -> None:
+    site.html("/docs/", "Start", "Text.")
+    library.outside.add(f"{site.address}/docs/", name="docs")
+    site.answers["/docs/"] = lambda request: request.answer(404, b"")
+    with pytest.raises(IOFailed, match="No page"):
+        library.outside.update(["docs"])
+    assert library.outside.get("docs").files == 1
+    with pytest.raises(LookfarError):
+        library.outside.add("http://no-such-host.invalid/", name="none")
+
+
+def test_at_most_as_many_pages_as_the_settings_allow(tmp_path: Path, site: Site) -> None:
+    for number in range(10):
+        site.html(f"/docs/{number}", f"Page {number}", f"Text {number}.", (str(number + 1),))
+    settings = {
+        "embed.provider": "hash", "outside.pause_ms": 0, "outside.allow_private": True,
+        "outside.max_pages": 4,
+    }  # fmt: skip
+    with Library.open(tmp_path, settings=settings) as opened:
+        change = opened.outside.add(f"{site.address}/docs/0", name="docs")
+    assert len(change.added) == 4
+    assert "outside.max_pages" in change.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("url", "base", "expected"),
+    [
+        ("../b#part", "https://h/a/c/d", "https://h/a/b"),
+        ("HTTPS://H:443/x/./y/../z", "", "https://h/x/z"),
+        ("/%7Euser/%C3%A4", "http://h/", "http://h/~user/%C3%A4"),
+        ("/a b", "http://h/", "http://h/a%20b"),
+        ("mailto:a@b", "http://h/", ""),
+        ("javascript:alert(1)", "http://h/", ""),
+        ("http://user@h/", "", ""),
+        ("http://h:99999/", "", ""),
+        ("/../../etc", "http://h/", "http://h/etc"),
+    ],
+)
+def test_addresses_have_one_form(url: str, base: str, expected: str) -> None:
+    assert normalise_url(url, base) == expected
+
+
+def test_links_are_found_in_bad_markup_in_linear_time() -> None:
+    text = '<a\nhref=\'a\'><A HREF=b>x</A><a class="c" href="c&amp;d"><a href=' + "<a " * 200_000
+    assert list(find_links(text, "http://h/"))[:3] == ["http://h/a", "http://h/b", "http://h/c&d"]
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "expected"),
+    [
+        ("http://h/", "text/html", "index.html"),
+        ("http://h/guide", "text/html", "guide.html"),
+        ("http://h/a/b.html", "text/html", "a/b.html"),
+        ("http://h/a/b.md", "text/plain", "a/b.md"),
+        ("http://h/llms-full.txt", "text/plain", "llms-full.md"),
+        ("http://h/a%2F..%2F..%2Fetc", "text/html", "a_.._.._etc.html"),
+        ("http://h/CON", "text/plain", "CON.txt"),
+    ],
+)
+def test_pages_are_stored_under_their_own_path(url: str, kind: str, expected: str) -> None:
+    assert name_file(url, kind) == expected
