@@ -14,7 +14,7 @@ from lookfar.errors import IOFailed, LookfarError
 from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.sources.site.client import Client, FetchFailed
-from lookfar.sources.site.links import find_links, name_file, normalise_url
+from lookfar.sources.site.page_links import find_links, name_file, normalise_url
 from outside.served_site import Site, redirect, send_bomb, send_endless, send_slowly, serve_site
 
 pytestmark = pytest.mark.usefixtures("own_home")

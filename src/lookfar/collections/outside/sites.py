@@ -20,7 +20,7 @@ from lookfar.collections.outside.fetching import Fetched
 from lookfar.collections.outside.shelf import write_incoming
 from lookfar.errors import InvalidArgument, IOFailed, how_many
 from lookfar.sources.site.client import USER_AGENT, Client, FetchFailed, Response
-from lookfar.sources.site.links import (
+from lookfar.sources.site.page_links import (
     MEDIA_TYPES,
     find_links,
     find_locations,
@@ -57,7 +57,8 @@ class _Site:
     follows: bool
     """Whether links are followed; otherwise only the addresses that were named are fetched."""
     pages: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What is stored, by URI: ``url``, ``etag``, ``modified``, ``sha256``."""
+    """What is stored, by URI: ``url``, ``aliases``, ``etag``, ``modified``,
+    ``sha256``."""
     problems: dict[str, list[str]] = field(default_factory=dict)
     """Addresses that were refused, by reason."""
 
@@ -106,7 +107,11 @@ class _Crawl:
         self._bytes_left = outside.max_bytes
         self._pause = outside.pause_ms / 1000
         self._robots: dict[str, RobotFileParser] = {}
-        self._before = {page["url"]: (uri, page) for uri, page in request.origins.items()}
+        self._before = {
+            url: (uri, page)
+            for uri, page in request.origins.items()
+            for url in (page["url"], *page.get("aliases", ()))
+        }
         self._waits = 0
         path = urlsplit(start).path
         self._is_sitemap = path.endswith(".xml")
@@ -191,6 +196,8 @@ class _Crawl:
 
     def _keep(self, uri: str, page: Mapping[str, Any]) -> None:
         """Take a page over from the state before."""
+        if uri in self.site.pages:
+            return
         data = (self._request.files / uri).read_bytes()
         self._write(uri, data, page)
 
@@ -202,14 +209,18 @@ class _Crawl:
         if response.media_type not in MEDIA_TYPES:
             self.site.refuse(url, f"type {response.media_type or 'unknown'}"[:80])
             return
-        page = {
+        page: dict[str, Any] = {
             "url": final,
             "etag": response.etag[:500],
             "modified": response.modified[:100],
             "sha256": sha256(response.body).hexdigest(),
         }
         if page["sha256"] in self._contents:
-            return  # A copy under another address, such as index.html.
+            # A copy under another address, such as index.html.
+            self.site.pages[self._contents[page["sha256"]]].setdefault("aliases", []).append(url)
+            return
+        if url != final:
+            page["aliases"] = [url]
         self._seen.add(final)
         self._write(self._choose_uri(final, response.media_type), response.body, page)
 

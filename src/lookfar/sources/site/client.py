@@ -17,14 +17,13 @@ from urllib.parse import urljoin, urlsplit
 import httpcore2
 import httpx2
 
-from lookfar import __version__
 from lookfar.errors import LookfarError
 from lookfar.sources.addresses import find_addresses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-USER_AGENT: Final = f"lookfar/{__version__} (fetches documentation that a user asked for)"
+USER_AGENT: Final = "lookfar (fetches documentation that a user asked for)"
 _MOST_REDIRECTS: Final = 5
 _CONNECT_SECONDS: Final = 10.0
 _READ_SECONDS: Final = 20.0
