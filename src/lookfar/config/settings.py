@@ -476,8 +476,7 @@ class StoreSettings:
     )
     vector_memory: int = setting(
         1024,
-        "MB of vectors of a collection that a process copies from the server to compare them"
-        " itself; the server compares what is larger.",
+        "MB of vectors that a process may copy from the server to compare them itself.",
         low=0, high=1_000_000, trusted=True,
     )  # fmt: skip
     read_only: bool = setting(
