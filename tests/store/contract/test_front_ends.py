@@ -53,6 +53,8 @@ def test_two_front_ends_see_a_new_generation_at_once(front: Front) -> None:
         for shelf in (one, other, one):
             by_words, by_vector, rounds = ask(shelf, f"round{number}x birch")
             assert by_words == by_vector == set(written)
+            # Common words, whose lists were read for the generation before.
+            assert ask(shelf, "silver birch")[0] == set(written)
             assert rounds == {str(number)}
             assert set(shelf.everything().values()) == set(written.values())
     writer.write({"0.md": None})

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -501,17 +501,25 @@ def test_only_ascii_is_case_folded_whatever_the_locale(pg: PgServer, tmp_path: P
 
 def test_blocks_unpack_as_they_were_packed() -> None:
     chance = np.random.default_rng(5)
-    for size in (1, 7, postings.MOST, postings.MOST + 1, 10_000):
-        keys = np.sort(chance.choice(10**10, size, replace=False)).astype(np.int64)
+    wide, narrow = (10**10, 60_000), (20_000, 200)
+    for size, (farthest, most) in product(
+        (1, 7, postings.MOST, postings.MOST + 1, 10_000),
+        (wide, narrow, (10**10, 200), (20_000, 60_000)),
+    ):
+        keys = np.sort(chance.choice(farthest, size, replace=False)).astype(np.int64)
         given = postings.Postings(
             keys,
-            chance.integers(1, 60_000, size).astype(np.uint16),
+            chance.integers(1, most, size).astype(np.uint16),
             chance.integers(0, 256, size).astype(np.uint8),
         )
         made = list(postings.pack_blocks(given))
         assert sum(number for _, _, number, _ in made) == size
         assert all(number <= postings.MOST for _, _, number, _ in made)
-        back = postings.join([postings.unpack_block(first, data) for first, _, _, data in made])
+        if (farthest, most) == narrow:
+            assert all(len(data) == 4 * number for _, _, number, data in made)
+        back = postings.join(
+            [postings.unpack_block(first, number, data) for first, _, number, data in made]
+        )
         for field in postings.Postings._fields:
             assert np.array_equal(getattr(given, field), getattr(back, field))
 

@@ -37,7 +37,6 @@ END = 1 << 62
 """A position beyond the last character of any text."""
 _MOST_VARIABLES = 500
 _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
-_BUFFERED_DOCUMENTS = 128
 
 T = TypeVar("T")
 
@@ -56,6 +55,9 @@ def placeholders(items: Sequence[Any]) -> str:
 
 class Inserts:
     """Buffer the rows of many versions and insert them with one statement per table."""
+
+    BUFFERED: ClassVar[int] = 128
+    """Documents after which the rows are inserted."""
 
     _STATEMENTS: ClassVar[Mapping[str, str]] = {
         "texts": "INSERT INTO texts (sha, body) VALUES (?, ?)",
@@ -119,7 +121,7 @@ class Inserts:
         rows["properties"] += properties
         hashed = hash_version(row, sections, chunks, links, names, tags, calls, properties)
         rows["checks"].append((hashed, document))
-        if len(rows["documents"]) >= _BUFFERED_DOCUMENTS:
+        if len(rows["documents"]) >= self.BUFFERED:
             self.flush()
 
     def flush(self) -> None:

@@ -73,7 +73,8 @@ def _check_keywords(connection: ServerConnection) -> Iterator[Damage]:
     for (term,) in rows:
         yield Damage("keywords", f"the list of {term!r} is not as long as was written")
     (wrong,) = connection.ask(
-        "SELECT count(*) FROM postings WHERE octet_length(data) != entries * 7"
+        "SELECT count(*) FROM postings WHERE mod(octet_length(data), entries) != 0"
+        " OR octet_length(data) / entries NOT BETWEEN 4 AND 7"
     ).fetchone() or (0,)
     if wrong:
         yield Damage("keywords", f"{wrong} blocks are damaged")

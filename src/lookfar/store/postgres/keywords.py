@@ -1,16 +1,12 @@
-"""The keyword index as tables: terms, and for each the entries that contain it, in blocks.
+"""Search the keyword index in tables, which :mod:`lookfar.store.postgres.keyword_writer` fills.
 
-It gives the same results as the embedded index: BM25 by field, phrases, proximity, vocabulary.
-
-A write adds a block to each of its terms; small blocks of a term are joined when there are many.
-Removed documents leave their blocks at once. A query reads the lists of its rarest terms first,
-and those of common ones only as far as they can still change the best results.
+It gives the same results as the embedded index: BM25 by field, phrases, proximity, vocabulary. A
+query reads the lists of its rarest terms first, and those of common ones only as far as they can
+still change the best results.
 """
 
 from __future__ import annotations
 
-import struct
-from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,236 +15,31 @@ import numpy as np
 
 from lookfar.ports import KeywordHits, Statistics, Terms
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NAMES, PAGE_FIELDS, weigh_terms
+from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, PAGE_FIELDS, weigh_terms
 from lookfar.store.postgres import postings
-from lookfar.store.postgres.postings import NONE, Postings
+from lookfar.store.postgres.postings import (
+    ENTRIES,
+    NONE,
+    NUMBERS,
+    PAGE,
+    Named,
+    Postings,
+    tokens_key,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lookfar.store.postgres.server import ServerConnection
 
-_NUMBERS: Final = {field: at for at, field in enumerate((*FIELDS, *PAGE_FIELDS))}
-_PAGE: Final = _NUMBERS["page"]
-_BODY, _CODE = FIELDS.index("body"), FIELDS.index("code")
-_ENTRIES: Final = "keyword_entries"
-_PACK: Final = struct.Struct("<qHB")
-_BUFFERED: Final = 400_000
-"""Postings that a writer buffers."""
-_SMALL: Final = 512
-"""Entries below which a block is joined with others."""
-_MOST_SMALL: Final = 16
 _WHOLE: Final = 200_000
 """Entries up to which a list is read whole, and cached."""
 _REMEMBERED_BYTES: Final = 64_000_000
 _REMEMBERED_TERMS: Final = 200_000
 _REMEMBERED_CHARS: Final = 16_000_000
 """Characters of texts that are cached, and of the terms of chunks."""
-_LAST: Final = (1 << 63) - 1
 _FIRST_STAGE: Final = 20_000
 """Postings that a query reads before it checks whether more can matter."""
-
-Named = tuple[int, str]
-"""A field by its number, and a term."""
-
-
-def _tokens_key(field: int) -> str:
-    return f"keyword_tokens_{field}"
-
-
-# -- writing -------------------------------------------------------------------
-
-
-class KeywordWriter:
-    """Adds entries inside the transaction of a write session."""
-
-    def __init__(self, connection: ServerConnection) -> None:
-        self._connection = connection
-        self._buffer: dict[Named, bytearray] = defaultdict(bytearray)
-        self._count = 0
-        self._tokens: Counter[int] = Counter()
-        self._added = 0
-        self._entries: list[tuple[Any, ...]] = []
-        self._titles: list[tuple[Any, ...]] = []
-
-    def add(
-        self,
-        first_key: int,
-        document: int,
-        names: Sequence[str],
-        entries: Sequence[Sequence[str]],
-    ) -> None:
-        """Index the chunks of one document under consecutive keys, and the document as a whole."""
-        page: list[str] = []
-        for key, entry in enumerate(entries, first_key):
-            for field, stream in enumerate(entry):
-                self._buffer_terms(field, key, stream.split())
-            page += entry[_BODY].split()
-            page += entry[_CODE].split()
-            self._entries.append((key, document, *entry))
-        if entries:
-            for name, stream in zip(NAMES, names, strict=True):
-                self._buffer_terms(_NUMBERS[name], document, stream.split())
-            self._buffer_terms(_PAGE, document, page)
-            self._titles.append((document, *names))
-            self._added += len(entries) + 1
-        if self._count >= _BUFFERED:
-            self.flush()
-
-    def _buffer_terms(self, field: int, number: int, terms: Sequence[str]) -> None:
-        if not terms:
-            return
-        length = postings.length_byte(len(terms))
-        self._tokens[field] += len(terms)
-        counted = Counter(terms)
-        for term, count in counted.items():
-            self._buffer[field, term] += _PACK.pack(number, postings.clip_times(count), length)
-        self._count += len(counted)
-
-    def flush(self) -> None:
-        """Write what is buffered, and join the small blocks of terms that have many."""
-        connection = self._connection
-        connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", self._entries)
-        connection.executemany("INSERT INTO titles VALUES (?, ?, ?, ?, ?, ?)", self._titles)
-        lists = [(named, postings.read_buffer(raw)) for named, raw in self._buffer.items()]
-        self._write(lists)
-        for batch in catalog.batches(self._count_terms(lists), 2000):
-            self._join(batch)
-        _adjust(connection, self._added, self._tokens)
-        self._buffer.clear()
-        self._entries.clear()
-        self._titles.clear()
-        self._tokens.clear()
-        self._count = self._added = 0
-
-    def _write(self, lists: Iterable[tuple[Named, Postings]]) -> None:
-        rows = [
-            (*named, *block) for named, entries in lists for block in postings.pack_blocks(entries)
-        ]
-        for batch in catalog.batches(rows, 5000):
-            self._connection.executemany("INSERT INTO postings VALUES (?, ?, ?, ?, ?, ?)", batch)
-
-    def _count_terms(self, lists: Sequence[tuple[Named, Postings]]) -> list[Named]:
-        """Add to the counts of each term; return the terms with too many small blocks."""
-        many: list[Named] = []
-        for batch in catalog.batches(lists, 5000):
-            counted = [
-                (*named, len(entries.keys), int(0 < len(entries.keys) % postings.MOST < _SMALL))
-                for named, entries in batch
-            ]
-            rows = self._connection.ask(
-                "INSERT INTO terms AS t (field, term, entries, small) SELECT * FROM unnest("
-                "%s::smallint[], %s::text[], %s::bigint[], %s::integer[])"
-                " ON CONFLICT (collection, field, term) DO UPDATE SET"
-                " entries = t.entries + excluded.entries, small = t.small + excluded.small"
-                " RETURNING field, term, small",
-                [list(column) for column in zip(*counted, strict=True)],
-            )
-            many += [(field, term) for field, term, small in rows if small > _MOST_SMALL]
-        return many
-
-    def _join(self, terms: Sequence[Named]) -> None:
-        everything = [(*named, 0, _LAST) for named in terms]
-        self._write(self._remove_blocks(everything, f" AND p.entries < {_SMALL}").items())
-        self._connection.ask(
-            "UPDATE terms t SET small = 1 FROM unnest(%s::smallint[], %s::text[]) AS w (f, t)"
-            " WHERE t.field = w.f AND t.term = w.t",
-            [list(column) for column in zip(*terms, strict=True)],
-        )
-
-    def _remove_blocks(
-        self, terms: Sequence[tuple[int, str, int, int]], condition: str = ""
-    ) -> dict[Named, Postings]:
-        """Remove and return the blocks of these terms that may contain an entry between two
-        numbers."""
-        rows = self._connection.ask(
-            "DELETE FROM postings p USING unnest(%s::smallint[], %s::text[], %s::bigint[],"
-            " %s::bigint[]) AS w (f, t, low, high) WHERE p.field = w.f AND p.term = w.t"
-            f" AND p.first <= w.high AND p.last >= w.low{condition}"
-            " RETURNING p.field, p.term, p.first, p.data",
-            [list(column) for column in zip(*terms, strict=True)],
-        )
-        parts: dict[Named, list[Postings]] = defaultdict(list)
-        for field, term, first, data in rows:
-            parts[field, term].append(postings.unpack_block(first, data))
-        return {named: postings.join(blocks) for named, blocks in parts.items()}
-
-    def remove_documents(self, documents: Sequence[int]) -> None:
-        """Remove all entries of these documents, and the terms that only they contain."""
-        if not documents:
-            return
-        tokens, count, terms = self._remove_entries(documents)
-        _adjust(self._connection, -count, {field: -number for field, number in tokens.items()})
-        for batch in catalog.batches(sorted(terms), 2000):
-            before = self._remove_blocks(
-                [(*named, min(terms[named]), max(terms[named])) for named in batch]
-            )
-            after = {
-                named: entries.only(~np.isin(entries.keys, list(terms[named])))
-                for named, entries in before.items()
-            }
-            self._write((named, entries) for named, entries in after.items() if len(entries.keys))
-            removed = [
-                (*named, len(entries.keys) - len(after[named].keys))
-                for named, entries in before.items()
-            ]
-            if removed:
-                self._connection.ask(
-                    "UPDATE terms t SET entries = t.entries - w.n"
-                    " FROM unnest(%s::smallint[], %s::text[], %s::bigint[]) AS w (f, t, n)"
-                    " WHERE t.field = w.f AND t.term = w.t",
-                    [list(column) for column in zip(*removed, strict=True)],
-                )
-        self._connection.ask(
-            "DELETE FROM terms WHERE field = ANY(%s::smallint[]) AND entries <= 0",
-            ([*_NUMBERS.values()],),
-        )
-
-    def _remove_entries(
-        self, documents: Sequence[int]
-    ) -> tuple[Counter[int], int, dict[Named, set[int]]]:
-        """Remove the stored terms of documents; return their tokens by field, their number of
-        entries, and for each term the entries that contained it."""
-        tokens: Counter[int] = Counter()
-        terms: dict[Named, set[int]] = defaultdict(set)
-        count = 0
-
-        def count_out(field: int, number: int, words: Sequence[str]) -> None:
-            tokens[field] += len(words)
-            for word in words:
-                terms[field, word].add(number)
-
-        for batch in catalog.batches(list(documents)):
-            numbers = list(batch)
-            rows = self._connection.ask(
-                "DELETE FROM entries WHERE document = ANY(%s::bigint[])"
-                " RETURNING key, document, headings, tags, body, code",
-                (numbers,),
-            )
-            for key, document, *streams in rows:
-                count += 1
-                for field, stream in enumerate(streams):
-                    count_out(field, key, stream.split())
-                count_out(_PAGE, document, streams[_BODY].split() + streams[_CODE].split())
-            rows = self._connection.ask(
-                "DELETE FROM titles WHERE document = ANY(%s::bigint[])"
-                " RETURNING document, title, path, description, aliases, keywords",
-                (numbers,),
-            )
-            for document, *streams in rows:
-                count += 1
-                for name, stream in zip(NAMES, streams, strict=True):
-                    count_out(_NUMBERS[name], document, stream.split())
-        return tokens, count, terms
-
-
-def _adjust(connection: ServerConnection, entries: int, tokens: Mapping[int, int]) -> None:
-    for key, change in ((_ENTRIES, entries), *((_tokens_key(f), n) for f, n in tokens.items())):
-        if change:
-            catalog.record(connection, key, catalog.read_number(connection, key) + change)
-
-
-# -- reading -------------------------------------------------------------------
 
 
 class Memory:
@@ -334,10 +125,9 @@ class PostgresKeywords:
         """Return the number of entries, and of tokens by field."""
         connection = self._connection
         tokens = {
-            field: catalog.read_number(connection, _tokens_key(field))
-            for field in _NUMBERS.values()
+            field: catalog.read_number(connection, tokens_key(field)) for field in NUMBERS.values()
         }
-        return catalog.read_number(connection, _ENTRIES), tokens
+        return catalog.read_number(connection, ENTRIES), tokens
 
     def _counts(self, wanted: Iterable[Named]) -> dict[Named, int]:
         """Return how many entries contain each term in each field."""
@@ -347,7 +137,7 @@ class PostgresKeywords:
         counts = {named: known[named] for named in names if named in known}
         if lacking:
             # In every field: a question asks for a term in one field and soon in another.
-            fields, terms = [*_NUMBERS.values()], [*{term for _, term in lacking}]
+            fields, terms = [*NUMBERS.values()], [*{term for _, term in lacking}]
             rows = self._connection.ask(
                 "SELECT field, term, entries FROM terms"
                 " WHERE field = ANY(%s::smallint[]) AND term = ANY(%s::text[])",
@@ -360,8 +150,8 @@ class PostgresKeywords:
         return counts
 
     def statistics(self, terms: Iterable[str]) -> Statistics:
-        wanted = [(number, term) for term in terms for number in _NUMBERS.values()]
-        names = {number: field for field, number in _NUMBERS.items()}
+        wanted = [(number, term) for term in terms for number in NUMBERS.values()]
+        names = {number: field for field, number in NUMBERS.items()}
         counted = self._counts(wanted)
         return Statistics(
             self._totals()[0],
@@ -420,7 +210,7 @@ class PostgresKeywords:
     ) -> list[_List]:
         """Return the weighted lists of a query, the rarest term first."""
         wanted = [
-            ((_NUMBERS[field], term), field, weight * importance)
+            ((NUMBERS[field], term), field, weight * importance)
             for term, importance in weigh_terms(terms)
             for field, weight in weights.items()
             if weight > 0 and field in fields
@@ -515,14 +305,14 @@ class PostgresKeywords:
             )
             values.append(among.tolist())
         rows = self._connection.ask(
-            "SELECT p.field, p.term, p.first, p.data FROM postings p"
+            "SELECT p.field, p.term, p.first, p.entries, p.data FROM postings p"
             " JOIN unnest(%s::smallint[], %s::text[]) AS w (f, t)"
             f" ON p.field = w.f AND p.term = w.t{where}",
             values,
         )
         parts: dict[Named, list[Postings]] = {named: [] for named in wanted}
-        for field, term, first, data in rows:
-            parts[field, term].append(postings.unpack_block(first, data))
+        for field, term, first, count, data in rows:
+            parts[field, term].append(postings.unpack_block(first, count, data))
         return {named: postings.join(blocks) for named, blocks in parts.items()}
 
     def _find_chunks(self, documents: Sequence[int]) -> tuple[NDArray[np.int64], list[int]]:
@@ -536,7 +326,7 @@ class PostgresKeywords:
     # -- words beside each other ---------------------------------------------------
 
     def known_terms(self, terms: Collection[str]) -> set[str]:
-        fields = [_NUMBERS[field] for field in (*PAGE_FIELDS, "tags")]
+        fields = [NUMBERS[field] for field in (*PAGE_FIELDS, "tags")]
         counts = self._counts((field, term) for term in terms for field in fields)
         return {term for (_, term), count in counts.items() if count}
 
@@ -639,7 +429,7 @@ class PostgresKeywords:
         rows = self._connection.ask(
             "SELECT term, entries FROM terms WHERE field = %s AND term >= %s AND term < %s"
             " ORDER BY entries DESC, term LIMIT %s",
-            (_PAGE, prefix, f"{prefix}\U0010ffff", most),
+            (PAGE, prefix, f"{prefix}\U0010ffff", most),
         )
         return [(term, int(count)) for term, count in rows]
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from lookfar.store.keywords.fields import FIELDS, PAGE_FIELDS
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -24,10 +26,24 @@ MOST: Final = 4096
 """The most entries in one block."""
 _FARTHEST: Final = 1 << 32
 _MOST_TIMES: Final = 65_535
-_BYTES: Final = 7
-"""Per entry: four for its number, two for the term frequency, one for its length."""
-POSTING: Final = np.dtype([("key", "<i8"), ("times", "<u2"), ("length", "u1")])
-"""An entry as the writer buffers it, before it is packed into a block."""
+_NARROW: Final = "<u2"
+_MOST_NARROW: Final = 65_535
+_WIDE: Final = 6
+"""Bytes per entry from which its number takes four of them, not two. The term frequency takes one
+or two, and the length one."""
+NUMBERS: Final = {field: at for at, field in enumerate((*FIELDS, *PAGE_FIELDS))}
+"""The number of each field in the tables."""
+PAGE: Final = NUMBERS["page"]
+ENTRIES: Final = "keyword_entries"
+"""The key in ``meta`` of the number of entries."""
+
+Named = tuple[int, str]
+"""A field by its number, and a term."""
+
+
+def tokens_key(field: int) -> str:
+    """Return the key in ``meta`` of the number of tokens in a field."""
+    return f"keyword_tokens_{field}"
 
 
 def _length(number: int) -> int:
@@ -90,26 +106,38 @@ def idf(entries: int, having: int) -> float:
 
 
 def pack_blocks(entries: Postings) -> Iterator[tuple[int, int, int, bytes]]:
-    """Yield the first number, last number, count and bytes of each block."""
-    # Offsets from the first number have 32 bits, so a block ends before they overflow.
-    far = entries.keys // _FARTHEST
-    for run in np.split(np.arange(len(far)), np.flatnonzero(np.diff(far)) + 1):
-        for at in range(0, len(run), MOST):
-            which = slice(int(run[at]), int(run[at]) + len(run[at : at + MOST]))
-            keys = entries.keys[which]
-            first, last = int(keys[0]), int(keys[-1])
-            offsets = (keys - first).astype("<u4").tobytes()
-            rest = entries.times[which].tobytes() + entries.lengths[which].tobytes()
-            yield first, last, len(keys), offsets + rest
+    """Yield the first number, last number, count and bytes of each block.
+
+    An entry takes four to seven bytes, as many as the numbers in its block need.
+    """
+    keys, total, at = entries.keys, len(entries.keys), 0
+    while at < total:
+        end = min(at + MOST, total)
+        first = int(keys[at])
+        if int(keys[end - 1]) - first >= _FARTHEST:
+            # Offsets from the first number have at most 32 bits.
+            end = at + int(np.searchsorted(keys[at:end], first + _FARTHEST))
+        last = int(keys[end - 1])
+        offsets = (keys[at:end] - first).astype(_NARROW if last - first <= _MOST_NARROW else "<u4")
+        times = entries.times[at:end]
+        if times.max() < 256:
+            times = times.astype(np.uint8)
+        lengths = entries.lengths[at:end].tobytes()
+        yield first, last, end - at, offsets.tobytes() + times.tobytes() + lengths
+        at = end
 
 
-def unpack_block(first: int, data: bytes) -> Postings:
-    """Decode what :func:`pack_blocks` packed."""
-    count = len(data) // _BYTES
+def unpack_block(first: int, count: int, data: bytes) -> Postings:
+    """Decode what :func:`pack_blocks` packed; the bytes per entry say how."""
+    size = len(data) // count
+    wide = 4 if size >= _WIDE else 2
+    offsets = np.frombuffer(data, f"<u{wide}", count)
+    # One byte is the length; the rest is the frequency.
+    times = np.frombuffer(data, f"<u{size - wide - 1}", count, count * wide)
     return Postings(
-        np.frombuffer(data, "<u4", count).astype(np.int64) + first,
-        np.frombuffer(data, "<u2", count, count * 4),
-        np.frombuffer(data, "u1", count, count * 6),
+        offsets.astype(np.int64) + first,
+        times.astype(np.uint16),
+        np.frombuffer(data, "u1", count, count * (size - 1)),
     )
 
 
@@ -126,16 +154,6 @@ def join(parts: list[Postings]) -> Postings:
     )
     order = np.argsort(together.keys, kind="stable")
     return Postings(together.keys[order], together.times[order], together.lengths[order])
-
-
-def read_buffer(raw: bytes | bytearray) -> Postings:
-    """Decode a buffer of ``POSTING`` records."""
-    rows = np.frombuffer(raw, POSTING)
-    return Postings(
-        np.ascontiguousarray(rows["key"]),
-        np.ascontiguousarray(rows["times"]),
-        np.ascontiguousarray(rows["length"]),
-    )
 
 
 def clip_times(count: int) -> int:

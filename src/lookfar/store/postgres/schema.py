@@ -145,7 +145,18 @@ _PROPERTY_INDEXES: Final = """
 CREATE INDEX ON properties (collection, key, folded);
 CREATE INDEX ON properties (collection, key, kind, number) WHERE number IS NOT NULL;
 """
-_STEPS: Final = (_FIRST, _table("calls"), _table("properties") + _PROPERTY_INDEXES)
+_NARROW_BLOCKS: Final = """
+-- Blocks of four to seven bytes an entry, which older programs cannot read. What is dense already
+-- is not compressed again.
+ALTER TABLE postings ALTER COLUMN data SET STORAGE EXTERNAL;
+ALTER TABLE texts ALTER COLUMN body SET STORAGE EXTERNAL;
+"""
+_STEPS: Final = (
+    _FIRST,
+    _table("calls"),
+    _table("properties") + _PROPERTY_INDEXES,
+    _NARROW_BLOCKS,
+)
 VERSION: Final = len(_STEPS)
 """The version of the tables that this program writes."""
 TABLES: Final = (*_COLUMNS, *_LATER)

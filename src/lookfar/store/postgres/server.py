@@ -47,6 +47,8 @@ _CONNECT_SECONDS: Final = 10
 _BORROW_SECONDS: Final = 30.0
 _MANY: Final = 4
 """Rows from which they are inserted by one statement."""
+_MANY_COPIED: Final = 200
+"""Rows from which they are copied into a temporary table first."""
 _LONGEST_CACHED: Final = 2000
 """The longest statement, in characters, whose translation is cached."""
 _PLACEHOLDER = re.compile(r"%|\?|(?<![:\w]):([a-z_]\w*)")
@@ -76,6 +78,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str) and "\0" in value:
         return value.replace("\0", "\ufffd")
     return value
+
+
+def _quote_names(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f'"{name}"' for name, _ in columns)
 
 
 def translate(statement: str) -> str:
@@ -115,6 +121,9 @@ class ServerConnection:
         self.place = place
         """The place that error messages name for damage; see
         :func:`lookfar.store.catalogue.migrations.locate`."""
+        self._stages: bool | None = None
+        self._staged: set[str] = set()
+        """The temporary tables of this connection."""
 
     def execute(
         self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = (), /
@@ -156,13 +165,53 @@ class ServerConnection:
     def insert(
         self, table: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]
     ) -> None:
-        """Insert many rows by one statement; COPY does not work with row-level security."""
-        names = ", ".join(f'"{name}"' for name, _ in columns)
-        arrays = ", ".join(f"{'%s' if kind == 'text' else '%b'}::{kind}[]" for _, kind in columns)
-        self.raw.execute(
-            f"INSERT INTO {table} ({names}) SELECT * FROM unnest({arrays})",
-            [[*map(_plain, column)] for column in zip(*rows, strict=True)],
-        )
+        """Insert many rows by one statement."""
+        names = _quote_names(columns)
+        with self.offering(table, columns, rows) as (offered, values):
+            self.raw.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM {offered}", values)
+
+    @contextmanager
+    def offering(
+        self, table: str, columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]
+    ) -> Iterator[tuple[str, list[Any]]]:
+        """Send rows to the server; yield what a statement may select them from, and its values.
+
+        COPY is the fastest way, but refuses tables with row-level security. Many rows therefore go
+        through a temporary table.
+        """
+        if len(rows) < _MANY_COPIED or not self._may_stage():
+            arrays = (f"{'%s' if kind == 'text' else '%b'}::{kind}[]" for _, kind in columns)
+            values = [[*map(_plain, column)] for column in zip(*rows, strict=True)]
+            yield f"unnest({', '.join(arrays)}) AS given ({_quote_names(columns)})", values
+            return
+        staged = self._stage(table, columns)
+        texts = [at for at, (_, kind) in enumerate(columns) if kind == "text"]
+        statement = f"COPY {staged} FROM STDIN (FORMAT BINARY)"
+        with self.raw.cursor() as cursor, cursor.copy(statement) as copy:
+            copy.set_types([kind for _, kind in columns])
+            for row in rows:
+                refused = any("\0" in row[at] for at in texts)
+                copy.write_row([*map(_plain, row)] if refused else row)
+        yield staged, []
+        self.raw.execute(f"TRUNCATE {staged}")
+
+    def _may_stage(self) -> bool:
+        """Whether this role may create temporary tables, as every role may by default."""
+        if self._stages is None:
+            row = self.raw.execute(
+                "SELECT has_database_privilege(current_database(), 'TEMPORARY')"
+            ).fetchone()
+            self._stages = bool(row and row[0])
+        return self._stages
+
+    def _stage(self, table: str, columns: Sequence[tuple[str, str]]) -> str:
+        """Return the name of an empty temporary table with these columns."""
+        staged = f"pg_temp.staged_{table}_{len(columns)}"
+        if staged not in self._staged:
+            kinds = ", ".join(f'"{name}" {kind}' for name, kind in columns)
+            self.raw.execute(f"CREATE TEMPORARY TABLE {staged} ({kinds})")
+            self._staged.add(staged)
+        return staged
 
 
 class _KnownRows:

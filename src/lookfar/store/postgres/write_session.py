@@ -17,7 +17,7 @@ from lookfar.ports import Version
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import TRACES, UNSETTLED
-from lookfar.store.postgres.keywords import KeywordWriter
+from lookfar.store.postgres.keyword_writer import KeywordWriter
 from lookfar.store.postgres.server import Halfvec, ServerConnection, select_in_transaction
 from lookfar.store.postgres.vector_memory import ERASURES, VECTOR_ROWS
 from lookfar.store.shared.write_session import WriteSession
@@ -35,6 +35,8 @@ _VECTOR_COLUMNS: Final = (
 class _Inserts(catalog.Inserts):
     """The same rows, with vectors in a column and without row checksums: the server checks its
     pages itself."""
+
+    BUFFERED = 1024
 
     def __init__(self, connection: ServerConnection, vectors: dict[int, bytes]) -> None:
         super().__init__(connection)
