@@ -133,6 +133,8 @@ class _Crawl:
         if self.site.follows or self._is_sitemap:
             for url in self._find_sitemap_pages():
                 self._enqueue(url)
+        for url in self._before:  # Pages stay while they are there, even if no link leads to them.
+            self._enqueue(url)
         while self._waiting:
             if len(self.site.pages) >= self._most:
                 self.site.refuse(self._waiting[0], f"more than {self._most:,} (outside.max_pages)")
