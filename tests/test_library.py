@@ -95,6 +95,7 @@ def test_a_folder_too_large_to_compare_says_so(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(freshness, "MOST_CHECKED", 1)
+    monkeypatch.setattr(freshness, "BUDGET_SECONDS", -1.0)
     settings = {**HASH, "index.max_auto_files": 1}
     with Library.open(root, index_dir=tmp_path / "index", settings=settings) as library:
         library.index()

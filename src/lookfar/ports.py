@@ -744,7 +744,7 @@ class CollectionSnapshot(Snapshot, Protocol):
 
     def chunks(self, uri: str) -> list[Place]: ...
 
-    def known(self) -> dict[str, Known]: ...
+    def known(self, uris: Collection[str] | None = None) -> dict[str, Known]: ...
 
     def left_out(self) -> dict[str, LeftOut]: ...
 
@@ -786,6 +786,8 @@ class Writer(Protocol):
     embedded: int
     """Vectors added by this session that no other index had."""
     activated: bool
+    base: int
+    """The generation that the session builds on; 0 for the first one."""
     retain_days: int
     """Of each of so many days, today included, the last generation is kept as well."""
 

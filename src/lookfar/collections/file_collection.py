@@ -8,7 +8,6 @@ from collections.abc import Collection as Several
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from itertools import count
 from pathlib import Path
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,13 +19,13 @@ from lookfar.collections.collection import (
     describe_status,
 )
 from lookfar.collections.current_texts import CurrentTexts
+from lookfar.collections.disk_check import DiskCheck
 from lookfar.collections.file_edits import FileEdits
 from lookfar.collections.following import FolderFollowing
 from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing, Scrubber
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
 from lookfar.collections.reader_role import find_notes, require_writer
 from lookfar.collections.variants import Variants, place_index
-from lookfar.common.turns import TURNS
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
@@ -57,8 +56,6 @@ if TYPE_CHECKING:
 
 _RENEW_PAUSE = 60.0
 """Seconds between attempts to rebuild an index in the background for changed settings."""
-_PASS_PATIENCE = 3.0
-"""Seconds that a query waits for the running pass, so that what was just saved is found."""
 
 
 class Files(Collection):
@@ -92,13 +89,13 @@ class Files(Collection):
         """The last pass that was started in the background."""
         self.following: FolderFollowing = FolderFollowing(self)
         self.healing: BackgroundHealing = BackgroundHealing(self)
+        self.disk_check: DiskCheck = DiskCheck(self)
         self.scrubber = Scrubber(self.healing, self.passes, root.path)
         self._lane = lane
         self._load_settings = load_settings or (lambda: settings)
         self._settings_files = settings_files
         self._stamps = _stamp_files(settings_files)
         self.settings_lock = Lock()
-        self._searches = count()
         self._renew_at = 0.0
 
     @property
@@ -237,6 +234,7 @@ class Files(Collection):
                 self._lane,
             )
             report, self.last_walk = build.run(before=before, wait_seconds=wait, **options)
+            self.disk_check.note_pass(build, report, self.last_walk)
             return report
 
         return self.passes.run(write, wait_seconds, on_progress)
@@ -300,38 +298,7 @@ class Files(Collection):
         if self.store.fingerprint() != epoch_fingerprint(self.settings, self.embedder):
             return self._renew(on_progress)
         pending = self.following.notes()
-        return self._compare_with_disk(on_progress) if pending is None else pending
-
-    def _compare_with_disk(self, on_progress: OnProgress | None) -> list[Incomplete]:
-        most = self.settings.index.max_auto_files
-        with self.store.snapshot() as snapshot:
-            # The recorded number: counting takes a millisecond for 15,000 documents.
-            if snapshot.manifest().get("documents", 0) > freshness.most_checked(most):
-                return [self.following.unchecked_note()]
-            if next(self._searches) % self.settings.index.check_every_searches:
-                return [freshness.NOT_THIS_TIME]
-            known, left_out = snapshot.known(), snapshot.left_out()
-        wait_seconds = freshness.patience(_PASS_PATIENCE, most)
-        if not self.passes.wait_for(self.passes.lock, on_progress, wait_seconds):
-            progress = self.passes.describe_progress()
-            detail = f"the index is being updated{progress}; the previous state answers"
-            return [Incomplete("rebuilding", detail)]
-        try:
-            result = freshness.ensure(
-                self.root,
-                self.policy,
-                known,
-                left_out,
-                lambda walked: self.run_pass(walked, let_go=False),
-                self.last_walk,
-                # With the strategy git, uncommitted changes are reported but not indexed.
-                0 if self.following.waits_for_commits else most,
-            )
-            self.last_walk = result.walk
-        finally:
-            self.passes.lock.release()
-            TURNS.settle()
-        return result.notes()
+        return self.disk_check.run(on_progress) if pending is None else pending
 
     def _renew(self, on_progress: OnProgress | None) -> list[Incomplete]:
         """Rebuild the index because the settings ask for another one, such as another model.
@@ -453,6 +420,7 @@ class Files(Collection):
     def rest(self) -> None:
         """Release what a query can load again: the model, the walk and open index files."""
         self.last_walk = None
+        self.disk_check.rest()
         super().rest()
 
     def close(self) -> None:

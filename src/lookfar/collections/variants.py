@@ -50,9 +50,11 @@ def list_extra_files() -> tuple[str, ...]:
     """Return the names of files that belong to an index and are not written by its store."""
     from lookfar.collections.drift_marks import DRIFT_FILE
     from lookfar.collections.receipts import RECEIPTS_FILE, RECEIPTS_LOCK
+    from lookfar.index.disk_record import AGREEMENT_FILE, INVENTORY_FILE
     from lookfar.index.strategies import DIRTY_FILE, SEEN_FILE
 
-    return DIRTY_FILE, SEEN_FILE, RECEIPTS_FILE, RECEIPTS_LOCK, ASKED_FILE, DRIFT_FILE
+    followed = (DIRTY_FILE, SEEN_FILE, AGREEMENT_FILE, INVENTORY_FILE)
+    return *followed, RECEIPTS_FILE, RECEIPTS_LOCK, ASKED_FILE, DRIFT_FILE
 
 
 def strip_preset(folder: Path) -> Path:

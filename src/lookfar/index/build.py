@@ -72,6 +72,10 @@ class Build:
         self._masked: list[str] = []
         self._warned: dict[str, str] = {}
         self._started_ns = time.time_ns()
+        self.base = 0
+        """The generation that the pass built on."""
+        self.examined: frozenset[str] | None = None
+        """The files that the pass looked at; None for all of them."""
 
     def run(
         self,
@@ -108,6 +112,8 @@ class Build:
             # missing from an earlier walk and look deleted.
             if writer.fresh:
                 only = None
+            self.base = writer.base
+            self.examined = None if only is None else frozenset(only)
             policy = policy_from(self._settings, self._root.path)
             seen = (
                 walk(self._root, policy, before=before)

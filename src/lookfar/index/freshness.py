@@ -6,30 +6,39 @@ becomes a note in the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from lookfar.errors import IndexBusy, IOFailed, ModelUnavailable, how_many
+from lookfar.index.recipe import hash_admission
 from lookfar.index.reconcile import Changes, compare, find_stale
 from lookfar.model import Incomplete
-from lookfar.ports import Known, LeftOut
+from lookfar.ports import CollectionSnapshot, Known, LeftOut
 from lookfar.sources.confine import Root
+from lookfar.sources.folder.inventory import Inventory, take_inventory
+from lookfar.sources.folder.look import look
 from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import Walk, walk
+from lookfar.text.parse.formats import is_readable
 
 FEW_FILES = 32
 _FEW_BYTES = 2_000_000
 _MOST_NAMED = 100
 
 MOST_CHECKED = 5_000
-"""Documents above which a query is not delayed by a comparison with the disk."""
+"""Documents above which the comparison with the disk is limited in time."""
+BUDGET_SECONDS = 1.0
+"""How long a query compares a larger folder with the disk."""
 
 _LONGEST_WAIT = 60.0
 
 
 def most_checked(most: int) -> int:
-    """Return how many documents a query compares with the disk at most.
+    """Return how many documents a query compares with the disk however long that takes.
 
     Who lets a query index ``most`` files, more than usual, also wants them compared.
     """
@@ -43,7 +52,7 @@ def patience(seconds: float, most: int) -> float:
 
 UNCHECKED = Incomplete(
     "unchecked",
-    "this folder is too large to compare with the disk for every query; run: lookfar index",
+    "this folder is too large to compare with the disk in the time of a query; run: lookfar index",
 )
 
 
@@ -67,6 +76,8 @@ class Freshness:
 
     stale: tuple[str, ...]
     walk: Walk
+    indexed: bool = False
+    """Whether a pass has indexed what was stale."""
 
     def notes(self) -> list[Incomplete]:
         return stale_notes(self.stale)
@@ -79,12 +90,25 @@ def stale_notes(uris: Sequence[str]) -> list[Incomplete]:
     return [Incomplete("stale", detail, tuple(uris[:_MOST_NAMED]))]
 
 
+def unexamined_notes(entries: int) -> list[Incomplete]:
+    """Return the note on folders and files that were not compared in time."""
+    if not entries:
+        return []
+    detail = f"{how_many(entries, 'file')} and folders were not compared with the disk in time"
+    return [Incomplete("unchecked", f"{detail}; run: lookfar index")]
+
+
 def differences(
     walked: Walk, known: Mapping[str, Known], left_out: Mapping[str, LeftOut], policy: Policy
 ) -> tuple[Changes, tuple[str, ...]]:
     """Return the changes between disk and store, and the stale URIs."""
     changes = compare(walked, known, left_out, any_text=policy.any_text)
     return changes, tuple(find_stale(changes, walked, known, left_out))
+
+
+def is_few(stale: Sequence[str], size: int, most: int) -> bool:
+    """Whether a query may wait until these files are indexed, ``size`` bytes in all."""
+    return 0 < len(stale) <= most and size <= _FEW_BYTES * max(1, most // FEW_FILES)
 
 
 def ensure(
@@ -95,13 +119,67 @@ def ensure(
     update: Callable[[Walk], object],
     before: Walk | None,
     most: int = FEW_FILES,
+    deadline: float = math.inf,
 ) -> Freshness:
-    """Compare the disk with the store, and index the changes with ``update`` if they are few."""
-    walked = walk(root, policy, before=before)
+    """Compare the disk with the store, and index the changes with ``update`` if they are few.
+
+    ``OutOfTime`` if the walk does not end before the deadline.
+    """
+    walked = walk(root, policy, before=before, deadline=deadline)
     changes, moved = differences(walked, known, left_out, policy)
-    if moved and len(moved) <= most and changes.bytes <= _FEW_BYTES * max(1, most // FEW_FILES):
+    if is_few(moved, changes.bytes, most):
         # If the index cannot be updated now, answer from it as it is, with a note.
         with suppress(IndexBusy, IOFailed, ModelUnavailable):
             update(walked)
-            moved = ()
+            return Freshness((), walked, indexed=True)
     return Freshness(moved, walked)
+
+
+# -- by inventory ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the disk differs from the store."""
+
+    stale: tuple[str, ...]
+    size: int
+    """Bytes of the changed files."""
+    unexamined: int
+    """Folders and files that were not compared in time."""
+
+
+def look_for_changes(
+    root: Root,
+    policy: Policy,
+    inventory: Inventory,
+    changed: Collection[str],
+    snapshot: CollectionSnapshot,
+    deadline: float = math.inf,
+) -> Outcome | None:
+    """Compare the disk with a store that agrees with an inventory, except for ``changed``.
+
+    None where only a walk can tell.
+    """
+    differing = look(root, policy, inventory, besides=changed, deadline=deadline)
+    if differing is None:
+        return None
+    seen = differing.walk
+    if not differing.names and not seen.unreadable:
+        return Outcome((), 0, differing.unexamined)
+    examined = differing.names.union(uri or "." for uri in seen.unreadable)
+    left_out = {uri: entry for uri, entry in snapshot.left_out().items() if uri in examined}
+    changes, stale = differences(seen, snapshot.known(differing.names), left_out, policy)
+    return Outcome(stale, changes.bytes, differing.unexamined)
+
+
+def take_inventory_of(walked: Walk, root: Root) -> Inventory | None:
+    """Return the inventory of a full walk; None if the root itself could not be listed."""
+    memory = walked.memory
+    top = memory.folders.get("")
+    if top is None:
+        return None
+    policy = memory.policy
+    wanted = partial(is_readable, any_text=policy.any_text)
+    rules = hash_admission(root, policy, top.outer)
+    return take_inventory(walked, rules, time.time_ns(), wanted)

@@ -10,12 +10,17 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
+from lookfar import __version__
 from lookfar.common.allowance import Allowance
 from lookfar.common.properties import VERSION as PROPERTIES
 from lookfar.config import Settings
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.ports import Embedder
+from lookfar.sources.confine import Root
+from lookfar.sources.folder.ignore import Ignores
+from lookfar.sources.folder.inventory import hash_rules
 from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy
+from lookfar.sources.folder.walk import load_outer_rules
 from lookfar.sources.secrets.screen import VERSION as SECRETS
 from lookfar.sources.secrets.screen import Secrets
 from lookfar.store.catalogue.migrations import FORMAT
@@ -24,7 +29,7 @@ from lookfar.store.keywords.fields import FIELDS, PAGE_FIELDS
 from lookfar.text.chunk.definitions import VERSION as CODE_CHUNKING
 from lookfar.text.chunk.parts import Sizes
 from lookfar.text.encodings import VERSION as ENCODINGS
-from lookfar.text.extract.formats import EXTRACTORS
+from lookfar.text.extract.formats import EXTRACTORS, version_of
 from lookfar.text.parse.calls.facts import VERSION as CALLS
 from lookfar.text.parse.links import VERSION as LINKS
 
@@ -56,6 +61,17 @@ def policy_from(settings: Settings, root: str = "") -> Policy:
         secrets=secrets_from(settings),
         own=index_path.relative_to(root_path).as_posix() if inside else "",
     )
+
+
+def hash_admission(root: Root, policy: Policy, *outer: Ignores | None) -> str:
+    """Return a hash that is equal while the same files below ``root`` are admitted and extracted.
+
+    ``outer`` are the ignore rules from above the root, if they were loaded already.
+    """
+    (above,) = outer or (load_outer_rules(root, policy),)
+    extractors = [(row.extensions[0], version_of(row)) for row in EXTRACTORS]
+    own = (__version__, root.path, root.allow_hard_links, extractors)
+    return hash_rules(policy, above, own)
 
 
 def secrets_from(settings: Settings) -> Secrets:

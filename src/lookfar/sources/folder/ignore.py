@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 from unicodedata import normalize
 
@@ -54,10 +55,11 @@ class Rule:
 class IgnoreFile:
     """The rules of one ignore file, indexed so that common lines cost one lookup each."""
 
-    __slots__ = ("_names", "_others", "_paths", "_tails", "_wildcards", "problems", "uri")
+    __slots__ = ("_names", "_others", "_paths", "_tails", "_wildcards", "digest", "problems", "uri")
 
     def __init__(self, uri: str, data: bytes) -> None:
         self.uri = uri
+        self.digest = sha256(data).hexdigest()
         self._names: dict[str, list[Rule]] = {}
         self._paths: dict[str, list[Rule]] = {}
         self._tails: dict[str, list[Rule]] = {}

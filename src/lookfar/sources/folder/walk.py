@@ -12,6 +12,7 @@ entry is added or removed, as all local ones do; without ``before`` nothing is a
 from __future__ import annotations
 
 import errno
+import math
 import os
 import stat
 import time
@@ -54,11 +55,11 @@ MAX_SKIPPED: Final = 1_000
 _NOWHERE: Final = (0, 0, 0, 0)
 _NAME: Final = attrgetter("name")
 _URI: Final = attrgetter("uri")
-_VANISHED: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
+VANISHED: Final = frozenset((errno.ENOENT, errno.ENOTDIR))
 
 
 @dataclass(slots=True)
-class _Folder:
+class FolderListing:
     """The entries of one folder, for the next walk."""
 
     stamp: tuple[int, int, int, int]
@@ -69,6 +70,8 @@ class _Folder:
     ignore_files: tuple[tuple[str, Fingerprint | None], ...] = ()
     files: dict[str, SourceFile | None] = field(default_factory=dict)
     """By name; None for a file that was too large or hard-linked."""
+    refused: dict[str, Fingerprint] = field(default_factory=dict)
+    """The fingerprints of the files that are None in ``files``, if they could be examined."""
     folders: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     """Entries skipped by their name or type, whatever their content."""
@@ -84,11 +87,11 @@ class _Folder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Memory:
+class Memory:
     path: str
     allow_hard_links: bool
     policy: Policy
-    folders: Mapping[str, _Folder]
+    folders: Mapping[str, FolderListing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class Walk:
     """URIs that could not be examined (folders, rarely files; empty for the root itself)."""
     over_limit: bool
     """More files than ``Policy.max_files`` were admitted; all of them are listed."""
-    memory: _Memory = field(repr=False, compare=False)
+    memory: Memory = field(repr=False, compare=False)
     """Internal state for the next walk."""
 
     def unseen(self, uri: str) -> bool:
@@ -110,20 +113,30 @@ class Walk:
         return any(not at or uri == at or uri.startswith(f"{at}/") for at in self.unreadable)
 
 
+class OutOfTime(Exception):
+    """Raised by a walk that did not end before its deadline."""
+
+
 def walk(
-    root: Root, policy: Policy, *, before: Walk | None = None, most_skipped: int = MAX_SKIPPED
+    root: Root,
+    policy: Policy,
+    *,
+    before: Walk | None = None,
+    most_skipped: int = MAX_SKIPPED,
+    deadline: float = math.inf,
 ) -> Walk:
     """Examine the whole root; passing the last walk as ``before`` makes it about twice as fast.
 
     ``RootNotFound`` if the root is gone; other failures are in ``unreadable``. At most
-    ``most_skipped`` skipped entries are listed; the rest are only counted.
+    ``most_skipped`` skipped entries are listed; the rest are only counted. ``OutOfTime`` if
+    ``time.monotonic`` passes ``deadline`` first.
     """
-    known: Mapping[str, _Folder] = {}
+    known: Mapping[str, FolderListing] = {}
     if before is not None:
         memory = before.memory
         if (memory.path, memory.allow_hard_links) == (root.path, root.allow_hard_links):
             known = memory.folders if memory.policy == policy else {}
-    walker = _Walker(root, policy, known, most_skipped)
+    walker = Walker(root, policy, known, most_skipped, deadline)
     walker.run()
     walker.files.sort(key=_URI)
     return Walk(
@@ -132,7 +145,7 @@ def walk(
         skipped_counts=dict(sorted(walker.counts.items())),
         unreadable=tuple(sorted(walker.unreadable)),
         over_limit=len(walker.files) > policy.max_files,
-        memory=_Memory(root.path, root.allow_hard_links, policy, walker.folders),
+        memory=Memory(root.path, root.allow_hard_links, policy, walker.folders),
     )
 
 
@@ -164,7 +177,7 @@ def examine_files(root: Root, policy: Policy, uris: Collection[str]) -> Walk:
         skipped_counts=dict(Counter(entry.reason for entry in skipped)),
         unreadable=tuple(unreadable),
         over_limit=False,
-        memory=_Memory(root.path, root.allow_hard_links, policy, {}),
+        memory=Memory(root.path, root.allow_hard_links, policy, {}),
     )
 
 
@@ -178,7 +191,7 @@ def judge_file(root: Root, policy: Policy, uri: str) -> Verdict | None:
 def load_rules(root: Root, policy: Policy, folder: str) -> tuple[Ignores | None, Verdict | None]:
     """Return the ignore rules that apply in a folder, or the verdict that skips all of it."""
     parts = components(folder) if folder else []
-    ignores, verdict = load_folder_rules(root, policy, "", _outer_rules(root, policy))
+    ignores, verdict = load_folder_rules(root, policy, "", load_outer_rules(root, policy))
     for depth in range(1, len(parts) + 1):
         if verdict is None:
             ignores, verdict = load_folder_rules(root, policy, "/".join(parts[:depth]), ignores)
@@ -202,27 +215,29 @@ def load_folder_rules(
             return None, verdict
     if not policy.respect_ignore_files or not names:
         return outer, None
-    walker = _Walker(root, policy, {})
-    return walker.load_ignores(_Folder(_NOWHERE, 0, outer), folder, names), None
+    walker = Walker(root, policy, {})
+    return walker.load_ignores(FolderListing(_NOWHERE, 0, outer), folder, names), None
 
 
-def _outer_rules(root: Root, policy: Policy) -> Ignores | None:
+def load_outer_rules(root: Root, policy: Policy) -> Ignores | None:
     return load_outer_ignores(root.path) if policy.respect_ignore_files else None
 
 
-class _Walker:
+class Walker:
     def __init__(
         self,
         root: Root,
         policy: Policy,
-        known: Mapping[str, _Folder],
+        known: Mapping[str, FolderListing],
         most_skipped: int = MAX_SKIPPED,
+        deadline: float = math.inf,
     ) -> None:
         self.root = root
+        self.deadline = deadline
         self.most_skipped = most_skipped
         self.policy = policy
         self.known = known
-        self.folders: dict[str, _Folder] = {}
+        self.folders: dict[str, FolderListing] = {}
         self.files: list[SourceFile] = []
         self.skipped: list[Skipped] = []
         self.counts: Counter[str] = Counter()
@@ -236,35 +251,40 @@ class _Walker:
             self.unreadable.append("")
             return
         try:
-            self._visit("", self.top, _outer_rules(self.root, self.policy), 0)
+            self.visit("", self.top, load_outer_rules(self.root, self.policy), 0)
         finally:
             close_folder(self.top)
 
-    def _visit(self, uri: str, handle: Handle, outer: Ignores | None, depth: int) -> None:
+    def visit(self, uri: str, handle: Handle, outer: Ignores | None, depth: int) -> None:
         """List an open folder and visit its entries."""
         try:
-            folder = self._list(uri, handle, outer)
+            folder = self.list_folder(uri, handle, outer)
         except OSError as error:
-            self._note_failure(uri, error)
+            self.note_failure(uri, error)
             return
         self._keep(uri, folder)
-        prefix = f"{uri}/" if uri else ""
         for name in folder.folders:
-            child = prefix + name
-            if depth >= self.policy.max_depth:
-                self._skip(child, "too_deep", f"limit {self.policy.max_depth}")
-                continue
-            if child in self.known and self._revisit(child, folder.ignores, depth + 1):
-                continue
-            try:
-                inner = open_child(handle, name)
-            except OSError as error:
-                self._note_failure(child, error)
-                continue
-            try:
-                self._visit(child, inner, folder.ignores, depth + 1)
-            finally:
-                close_folder(inner)
+            self.visit_child(uri, handle, name, folder.ignores, depth)
+
+    def visit_child(
+        self, uri: str, handle: Handle, name: str, ignores: Ignores | None, depth: int
+    ) -> None:
+        """Visit a subfolder of an open folder that has ``depth`` folders above it."""
+        child = f"{uri}/{name}" if uri else name
+        if depth >= self.policy.max_depth:
+            self._skip(child, "too_deep", f"limit {self.policy.max_depth}")
+            return
+        if child in self.known and self._revisit(child, ignores, depth + 1):
+            return
+        try:
+            inner = open_child(handle, name)
+        except OSError as error:
+            self.note_failure(child, error)
+            return
+        try:
+            self.visit(child, inner, ignores, depth + 1)
+        finally:
+            close_folder(inner)
 
     def _revisit(self, uri: str, outer: Ignores | None, depth: int) -> bool:
         """Visit a folder by its known entries; False if it must be listed again."""
@@ -289,14 +309,14 @@ class _Walker:
         except Refused:
             return
         except OSError as error:
-            self._note_failure(uri, error)
+            self.note_failure(uri, error)
             return
         try:
-            self._visit(uri, handle, outer, depth)
+            self.visit(uri, handle, outer, depth)
         finally:
             close_folder(handle)
 
-    def _reuse_folder(self, uri: str, outer: Ignores | None) -> _Folder | None:
+    def _reuse_folder(self, uri: str, outer: Ignores | None) -> FolderListing | None:
         """Return what the last walk saw of a folder, if it is certainly unchanged."""
         folder = self.known[uri]
         if folder.outer is not outer:
@@ -312,14 +332,14 @@ class _Walker:
             return None
         return folder if self._same_marks(uri, folder) else None
 
-    def _same_marks(self, uri: str, folder: _Folder) -> bool:
+    def _same_marks(self, uri: str, folder: FolderListing) -> bool:
         """Whether the files inside subfolders that say "build output" are those of last time."""
         prefix = f"{uri}/" if uri else ""
         return all(
             find_mark(self.top, prefix + name) == mark for name, mark in folder.marks.items()
         )
 
-    def _same_ignores(self, uri: str, folder: _Folder) -> bool:
+    def _same_ignores(self, uri: str, folder: FolderListing) -> bool:
         prefix = f"{uri}/" if uri else ""
         for name, then in folder.ignore_files:
             if then is None or not is_settled(then, folder.listed_at):
@@ -331,7 +351,7 @@ class _Walker:
                 return False
         return True
 
-    def _reexamine(self, uri: str, folder: _Folder) -> None:
+    def _reexamine(self, uri: str, folder: FolderListing) -> None:
         """Stat the files of an unchanged folder: editing a file does not touch its folder."""
         prefix = f"{uri}/" if uri else ""
         top = self.top
@@ -341,9 +361,10 @@ class _Walker:
             try:
                 info = lstat_in(top, path)
             except OSError as error:
-                if error.errno not in _VANISHED:
+                if error.errno not in VANISHED:
                     self.unreadable.append(path)
                 files[name] = None
+                folder.refused.pop(name, None)
                 continue
             if then is not None:
                 was = then.fingerprint
@@ -356,19 +377,28 @@ class _Walker:
                 ) or make_fingerprint(info) == was:
                     self.files.append(then)
                     continue
-            files[name] = self._admit(path, info)
+            self._admit_into(folder, name, path, info)
 
-    def _keep(self, uri: str, folder: _Folder) -> None:
+    def _admit_into(self, folder: FolderListing, name: str, uri: str, info: os.stat_result) -> None:
+        file = folder.files[name] = self.admit(uri, info)
+        if file is None:
+            folder.refused[name] = make_fingerprint(info)
+        else:
+            folder.refused.pop(name, None)
+
+    def _keep(self, uri: str, folder: FolderListing) -> None:
+        if time.monotonic() > self.deadline:
+            raise OutOfTime
         self.folders[uri] = folder
         if folder.counts:
             self.counts.update(folder.counts)
             self.skipped.extend(folder.skipped[: self.most_skipped - len(self.skipped)])
 
-    def _list(self, uri: str, handle: Handle, outer: Ignores | None) -> _Folder:
+    def list_folder(self, uri: str, handle: Handle, outer: Ignores | None) -> FolderListing:
         """Read a folder's entries, and sort them into files, folders and skipped ones."""
         info = os.stat(handle)
         stamp = (info.st_ctime_ns, info.st_mtime_ns, info.st_ino, info.st_dev)
-        folder = _Folder(stamp, time.time_ns(), outer, most_skipped=self.most_skipped)
+        folder = FolderListing(stamp, time.time_ns(), outer, most_skipped=self.most_skipped)
         # Sorted, so that the list of skipped entries does not depend on the file system.
         entries = sorted(os.scandir(handle), key=_NAME)
         folder.ignores = outer
@@ -401,15 +431,17 @@ class _Walker:
                 elif entry.is_file(follow_symlinks=False):
                     # The stat of a Windows directory entry lacks inode and link count.
                     info = os.lstat(entry) if ON_WINDOWS else entry.stat(follow_symlinks=False)
-                    folder.files[name] = self._admit(path, info)
+                    self._admit_into(folder, name, path, info)
                 else:
                     folder.skip(path, "symlink" if entry.is_symlink() else "not_a_file")
             except OSError as error:
-                self._note_failure(path, error)
+                self.note_failure(path, error)
                 folder.listed_at = 0  # The next walk must list it again.
         return folder
 
-    def load_ignores(self, folder: _Folder, uri: str, names: tuple[str, ...]) -> Ignores | None:
+    def load_ignores(
+        self, folder: FolderListing, uri: str, names: tuple[str, ...]
+    ) -> Ignores | None:
         """Return the ignore rules of a folder that contains the ignore files ``names``."""
         known = self.known.get(uri)
         if (
@@ -445,7 +477,7 @@ class _Walker:
         folder.ignore_files = tuple(seen)
         return ignores
 
-    def _admit(self, uri: str, info: os.stat_result) -> SourceFile | None:
+    def admit(self, uri: str, info: os.stat_result) -> SourceFile | None:
         """Add a file unless its type, size or hard links exclude it."""
         if not stat.S_ISREG(info.st_mode):
             self._skip(uri, "symlink" if stat.S_ISLNK(info.st_mode) else "not_a_file")
@@ -464,11 +496,11 @@ class _Walker:
         if len(self.skipped) < self.most_skipped:
             self.skipped.append(Skipped(uri, reason, detail))
 
-    def _note_failure(self, uri: str, error: OSError) -> None:
+    def note_failure(self, uri: str, error: OSError) -> None:
         """Record a path that did not open, unless it is gone."""
         if error.errno == errno.ELOOP:
             self._skip(uri, "symlink", "became a link during the walk")
-        elif error.errno not in _VANISHED:
+        elif error.errno not in VANISHED:
             self.unreadable.append(uri)
 
 

@@ -111,13 +111,25 @@ def move(path: Path, to: Path) -> None:
         os.replace(path, to)
 
 
-def _replace(path: Path, temporary: Path, data: bytes, sync: bool = True) -> None:
+def write_cache(path: Path, data: bytes) -> None:
+    """Replace a file that can be made again, and that shows by a checksum whether it is whole.
+
+    Nothing is synced: after a power failure it may be damaged.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
+    _replace(path, temporary, data, sync=False, durable=False)
+
+
+def _replace(
+    path: Path, temporary: Path, data: bytes, sync: bool = True, durable: bool = True
+) -> None:
     with translate_errors(f"writing {path.name}"):
         try:
             fault_point("create", path.name)
             with temporary.open("wb", buffering=0) as file:
                 _write(file.fileno(), data, path.name)
-                _sync(file.fileno(), path.name)
+                if durable:
+                    _sync(file.fileno(), path.name)
             fault_point("rename", path.name)
             os.replace(temporary, path)
         except OSError:

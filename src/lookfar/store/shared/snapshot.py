@@ -423,8 +423,8 @@ class StoredSnapshot(KeywordQueries, ABC):
     def failures(self) -> list[Failure]:
         return catalog.failures(self._connection)
 
-    def known(self) -> dict[str, Known]:
-        return catalog.known(self._connection, self.generation)
+    def known(self, uris: Collection[str] | None = None) -> dict[str, Known]:
+        return catalog.known(self._connection, self.generation, uris)
 
     def left_out(self) -> dict[str, LeftOut]:
         return catalog.left_out(self._connection)

@@ -58,6 +58,7 @@ class WriteSession(ABC):
         """Whether it continues from a checkpoint of an interrupted session."""
         self._blank = fresh and not resumed
         self.activated = False
+        self.base = 0
         self.embedded = 0
         """Vectors added by this session that no other index had."""
         self.changes = 0
@@ -111,7 +112,7 @@ class WriteSession(ABC):
 
     def _read_numbers(self, inserts: rows.Inserts) -> tuple[int, rows.Marks]:
         """Read which numbers to continue from; return the active generation and the marks."""
-        after = generations.active(self._connection)
+        after = self.base = generations.active(self._connection)
         self._links_changed = self.fresh or graph.links_changed(self._connection, after)
         self._generation = generations.highest(self._connection) + 1
         self._inserts = inserts

@@ -1,0 +1,159 @@
+"""A query compares the folder with the disk by inventory, also a large one and in a new process.
+
+Proved by mutation: using the inventory of another generation, not adding the documents of a small
+pass to the record, or ignoring the deadline fails here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lookfar.index import freshness
+from lookfar.index.disk_record import AGREEMENT_FILE, INVENTORY_FILE
+from lookfar.library import Library
+from lookfar.store.shared.snapshot import StoredSnapshot
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+HASH = {"embed.provider": "hash", "index.workers": 1}
+Ask = Callable[..., tuple[set[str], list[str]]]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in ("one", "two", "three"):
+        path = tmp_path / "root" / name / "page.md"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"# {name}\n\nabout {name}\n")
+    return tmp_path / "root"
+
+
+@pytest.fixture(autouse=True)
+def large_and_hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every folder counts as large, and timestamps settle in 10 ms."""
+    monkeypatch.setattr(freshness, "MOST_CHECKED", 1)
+    for module in ("folder.walk", "folder.inventory", "fingerprints"):
+        monkeypatch.setattr(f"lookfar.sources.{module}.SETTLING_NS", 10_000_000)
+
+
+@pytest.fixture
+def ask(root: Path, tmp_path: Path) -> Ask:
+    """Ask in a newly opened library; return the documents with the word, and the notes."""
+
+    def run(word: str, **settings: object) -> tuple[set[str], list[str]]:
+        place = tmp_path / "index"
+        with Library.open(root, index_dir=place, settings={**HASH, **settings}) as library:
+            answer = library.search(word, mode="keyword")
+            uris = {hit.uri for hit in answer.hits if word in hit.text}
+            return uris, [note.reason for note in answer.incomplete]
+
+    time.sleep(0.015)
+    with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
+        library.index()
+    time.sleep(0.015)
+    return run
+
+
+@pytest.fixture
+def never_walk(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    def walk(*_: object, **__: object) -> None:
+        raise AssertionError("the folder was walked")
+
+    monkeypatch.setattr(freshness, "walk", walk)
+    monkeypatch.setattr("lookfar.index.build.walk", walk)
+
+
+@pytest.mark.usefixtures("never_walk")
+def test_a_new_file_an_edit_in_place_and_a_deletion_show_without_a_walk(
+    ask: Ask, root: Path
+) -> None:
+    (root / "two" / "new.md").write_text("okapi\n")
+    assert ask("okapi") == ({"two/new.md"}, [])
+    before = (root / "one/page.md").stat()
+    (root / "one/page.md").write_text("# emu\n\nabout emu\n")
+    os.utime(root / "one/page.md", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (root / "one/page.md").stat().st_size == before.st_size
+    assert ask("emu") == ({"one/page.md"}, [])
+    assert ask("one") == (set(), [])
+    (root / "three/page.md").unlink()
+    assert ask("three") == (set(), [])
+    (root / "more/deep").mkdir(parents=True)
+    (root / "more/deep/x.md").write_text("quokka\n")
+    assert ask("quokka") == ({"more/deep/x.md"}, [])
+    assert ask("okapi") == ({"two/new.md"}, [])
+
+
+@pytest.mark.usefixtures("never_walk")
+def test_the_store_is_not_asked_about_files_that_did_not_change(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def known(*_: object) -> None:
+        raise AssertionError("the catalogue was read")
+
+    monkeypatch.setattr(StoredSnapshot, "known", known)
+    assert ask("two") == ({"two/page.md"}, [])
+
+
+def test_files_that_were_not_compared_in_time_are_reported(
+    ask: Ask, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(freshness, "BUDGET_SECONDS", -1.0)
+    (root / "two" / "new.md").write_text("okapi\n")
+    assert ask("okapi") == (set(), ["unchecked"])
+    assert ask("two")[0] == {"two/page.md"}
+    monkeypatch.setattr(freshness, "BUDGET_SECONDS", 60.0)
+    assert ask("okapi") == ({"two/new.md"}, [])
+
+
+@pytest.mark.usefixtures("never_walk")
+def test_many_changes_are_reported_and_not_indexed(ask: Ask, root: Path) -> None:
+    for number in range(5):
+        (root / "one" / f"{number}.md").write_text(f"okapi number {number}\n")
+    assert ask("okapi", **{"index.max_auto_files": 4}) == (set(), ["stale"])
+    assert len(ask("okapi", **{"index.max_auto_files": 5})[0]) == 5
+
+
+def test_an_inventory_of_another_generation_is_not_used(
+    ask: Ask, root: Path, tmp_path: Path
+) -> None:
+    (index,) = (tmp_path / "index").iterdir()
+    old = {name: (index / name).read_bytes() for name in (INVENTORY_FILE, AGREEMENT_FILE)}
+    aside = (root / "one/page.md").rename(tmp_path / "page.md")
+    assert ask("one") == (set(), [])
+    # The file returns as it was, even to its ctime, as some file systems would show it.
+    for name, data in old.items():
+        (index / name).write_bytes(data)
+    aside.rename(root / "one/page.md")
+    assert ask("one") == ({"one/page.md"}, [])
+
+
+@pytest.mark.parametrize("name", [INVENTORY_FILE, AGREEMENT_FILE])
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"{}"])
+def test_a_damaged_record_costs_only_time(
+    ask: Ask, root: Path, tmp_path: Path, name: str, content: bytes
+) -> None:
+    (index,) = (tmp_path / "index").iterdir()
+    (index / name).write_bytes(content)
+    (root / "two" / "new.md").write_text("okapi\n")
+    assert ask("okapi") == ({"two/new.md"}, [])
+
+
+def test_other_rules_are_applied_at_once(ask: Ask) -> None:
+    assert ask("two", **{"sources.exclude": ["two/**"]}) == (set(), [])
+    assert ask("two") == ({"two/page.md"}, [])
+
+
+def test_a_rollback_holds_until_the_next_pass(ask: Ask, root: Path, tmp_path: Path) -> None:
+    (root / "two" / "new.md").write_text("okapi\n")
+    assert ask("okapi")[0] == {"two/new.md"}
+    with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
+        library.roll_back(1)
+    assert ask("okapi")[0] == set()
+    with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
+        library.index(only=["one/page.md"])
+    assert ask("okapi") == ({"two/new.md"}, [])
