@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 import time
+from array import array
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lookfar.index import freshness
-from lookfar.index.disk_record import AGREEMENT_FILE, INVENTORY_FILE
+from lookfar.index.disk_record import AGREEMENT_FILE, INVENTORY_FILE, Anchor, DiskRecord
 from lookfar.library import Library
+from lookfar.sources.folder.inventory import Entries, Inventory
 from lookfar.store.shared.snapshot import StoredSnapshot
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -118,18 +121,27 @@ def test_many_changes_are_reported_and_not_indexed(ask: Ask, root: Path) -> None
     assert len(ask("okapi", **{"index.max_auto_files": 5})[0]) == 5
 
 
-def test_an_inventory_of_another_generation_is_not_used(
-    ask: Ask, root: Path, tmp_path: Path
-) -> None:
-    (index,) = (tmp_path / "index").iterdir()
-    old = {name: (index / name).read_bytes() for name in (INVENTORY_FILE, AGREEMENT_FILE)}
-    aside = (root / "one/page.md").rename(tmp_path / "page.md")
-    assert ask("one") == (set(), [])
-    # The file returns as it was, even to its ctime, as some file systems would show it.
-    for name, data in old.items():
-        (index / name).write_bytes(data)
-    aside.rename(root / "one/page.md")
-    assert ask("one") == ({"one/page.md"}, [])
+def test_an_inventory_is_used_only_for_the_generation_it_agrees_with(tmp_path: Path) -> None:
+    record = DiskRecord(tmp_path)
+    nothing = Entries([], array("q"))
+    inventory = Inventory("rules", time.time_ns(), nothing, nothing, nothing, {})
+    first, second = Anchor("model", 1, "aa"), Anchor("model", 2, "bb")
+    record.save(inventory, first)
+    assert record.load(first, "rules") == (inventory, frozenset())
+    assert record.load(first._replace(content="cc"), "rules") is None
+    assert record.load(first, "other rules") is None
+    record.add_changes(1, second, ["a.md"])
+    record.add_changes(2, second._replace(generation=3), ["b.md"])
+    assert record.load(first, "rules") is None
+    third = second._replace(generation=3)
+    assert record.load(third, "rules") == (inventory, frozenset(("a.md", "b.md")))
+    # A pass that was built on another generation, after a rollback, breaks the chain.
+    record.add_changes(1, second._replace(generation=4), ["c.md"])
+    assert record.load(second._replace(generation=4), "rules") is None
+    # After a day, and if the clock was set back, a walk looks again.
+    for made_at in (time.time_ns() - 25 * 3600 * 10**9, time.time_ns() + 3600 * 10**9):
+        record.save(replace(inventory, made_at=made_at), first)
+        assert record.load(first, "rules") is None
 
 
 @pytest.mark.parametrize("name", [INVENTORY_FILE, AGREEMENT_FILE])

@@ -14,16 +14,18 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness import amount
+from lookfar.model import SourceFile
 from lookfar.sources.confine import Root
 from lookfar.sources.folder import look as look_module
 from lookfar.sources.folder.inventory import Inventory, hash_rules, take_inventory
 from lookfar.sources.folder.look import Differences, look
 from lookfar.sources.folder.policy import Policy
-from lookfar.sources.folder.walk import Walk, load_outer_rules, walk
+from lookfar.sources.folder.walk import FolderListing, Walk, Walker, load_outer_rules, walk
 
 POLICY = Policy(max_file_bytes=64)
 
@@ -63,7 +65,7 @@ def ask(root: Path, inventory: Inventory, policy: Policy = POLICY) -> Difference
     return differing
 
 
-def merge(before: Walk, differing: Differences) -> dict[str, object]:
+def merge(before: Walk, differing: Differences) -> dict[str, SourceFile]:
     """Return the files that should be on disk, by what was and what differs."""
     files = {file.uri: file for file in before.files if file.uri not in differing.names}
     return files | {file.uri: file for file in differing.walk.files}
@@ -104,15 +106,27 @@ def test_a_folder_listed_too_soon_after_a_change_is_listed_again(
     _, trusted = take(tmp_path)
     monkeypatch.setattr("lookfar.sources.folder.inventory.SETTLING_NS", 10**15)
     _, inventory = take(tmp_path)
-    plant(tmp_path, "a/new.md")
-    # As on a file system whose times are too coarse to show the new entry.
-    frozen = dict(zip(trusted.folders.uris, range(2), strict=True))
-    for uri, at in frozen.items():
-        info = os.stat(tmp_path / uri)
-        trusted.folders.stamps[at * 4] = info.st_ctime_ns
-        trusted.folders.stamps[at * 4 + 1] = info.st_mtime_ns
-    assert ask(tmp_path, trusted).names == frozenset()
-    assert ask(tmp_path, inventory).names == {"a/new.md"}
+    listed: list[str] = []
+    list_folder = Walker.list_folder
+
+    def record(self: Walker, uri: str, *more: Any) -> FolderListing:
+        listed.append(uri)
+        return list_folder(self, uri, *more)
+
+    monkeypatch.setattr(Walker, "list_folder", record)
+    ask(tmp_path, trusted)
+    assert listed == []
+    ask(tmp_path, inventory)
+    assert listed == ["", "a"]
+
+
+def test_further_names_are_examined_though_nothing_shows_a_change(tmp_path: Path) -> None:
+    plant(tmp_path, "a.md", "b.md")
+    _, inventory = take(tmp_path)
+    differing = look(Root.open(tmp_path), POLICY, inventory, besides=("a.md", "gone.md"))
+    assert differing is not None
+    assert differing.names == {"a.md", "gone.md"}
+    assert [file.uri for file in differing.walk.files] == ["a.md"]
 
 
 def test_other_ignore_rules_ask_for_a_walk(tmp_path: Path) -> None:
@@ -142,7 +156,7 @@ def test_the_newest_files_are_examined_first_and_the_rest_is_counted(
     # One look at the clock for the root folder, and one before each file.
     differing = look(Root.open(tmp_path), POLICY, inventory, deadline=1.5)
     assert differing is not None
-    assert (differing.names, differing.unexamined) == ({"7.md"}, 9)
+    assert (differing.names, differing.unexamined) == (frozenset({"7.md"}), 9)
 
 
 @pytest.mark.parametrize("at", [0, 5, 30, -1])

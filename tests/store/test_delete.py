@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.errors import IndexBusy
+from lookfar.index.disk_record import AGREEMENT_FILE, INVENTORY_FILE
 from lookfar.library import Library
 from lookfar.store.ground.files import WriterLock
 from lookfar.store.sqlite.store import CollectionStore
@@ -36,7 +37,7 @@ def store(tmp_path: Path) -> CollectionStore:
 def test_delete_removes_the_whole_index(store: CollectionStore) -> None:
     """Nothing is left that takes space or could be read as an index later."""
     assert store.exists
-    store.delete(("dirty.json",))
+    store.delete(("dirty.json", INVENTORY_FILE, AGREEMENT_FILE))
     assert not store.folder.exists()
     assert not store.exists
     store.delete()  # What is gone is fine.
@@ -46,7 +47,7 @@ def test_delete_keeps_foreign_files(store: CollectionStore) -> None:
     """A folder that a user chose for indexes may contain other files, which must stay."""
     mine = store.folder / "epoch-notes.md"
     mine.write_text("Mine.\n", encoding="utf-8")
-    store.delete()
+    store.delete((INVENTORY_FILE, AGREEMENT_FILE))
     assert {path.name for path in store.folder.iterdir()} == {"epoch-notes.md", "dirty.json"}
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lookfar.common.turns import TURNS
 from lookfar.errors import IndexBusy, IOFailed, ModelUnavailable
@@ -23,21 +23,43 @@ from lookfar.model import Incomplete
 from lookfar.sources.folder.walk import OutOfTime
 
 if TYPE_CHECKING:
-    from lookfar.collections.file_collection import Files
+    from lookfar.collections.following import FolderFollowing
+    from lookfar.collections.passes import Passes
+    from lookfar.config import Settings
     from lookfar.index.build import Build
     from lookfar.index.progress import OnProgress
     from lookfar.model import IndexReport
-    from lookfar.ports import CollectionSnapshot
+    from lookfar.ports import CollectionSnapshot, Store
+    from lookfar.sources.confine import Root
+    from lookfar.sources.folder.policy import Policy
     from lookfar.sources.folder.walk import Walk
 
 _PASS_PATIENCE: Final = 3.0
 """Seconds that a query waits for the running pass, so that what was just saved is found."""
 
 
+class Compared(Protocol):
+    """What the comparison needs of a collection of files."""
+
+    root: Root
+    settings: Settings
+    store: Store
+    passes: Passes
+    last_walk: Walk | None
+
+    @property
+    def following(self) -> FolderFollowing: ...
+
+    @property
+    def policy(self) -> Policy: ...
+
+    def run_pass(self, before: Walk | None, **options: Any) -> IndexReport: ...
+
+
 class DiskCheck:
     """The comparison of one collection with the disk. May be shared by threads."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Compared) -> None:
         self._files = files
         self._record = DiskRecord(files.store.folder)
         self._searches = count()
@@ -67,6 +89,8 @@ class DiskCheck:
             notes = self._hold_pass(on_progress, lambda: _index_or_report(update, stale))
         else:
             notes = freshness.stale_notes(stale)
+        if outcome.unexamined and files.following.keeper is not None:
+            return [*notes, files.following.unchecked_note()]
         return notes + freshness.unexamined_notes(outcome.unexamined)
 
     def look(

@@ -10,7 +10,6 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
-from lookfar import __version__
 from lookfar.common.allowance import Allowance
 from lookfar.common.properties import VERSION as PROPERTIES
 from lookfar.config import Settings
@@ -20,6 +19,7 @@ from lookfar.sources.confine import Root
 from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.folder.inventory import hash_rules
 from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy
+from lookfar.sources.folder.policy import VERSION as ADMISSION
 from lookfar.sources.folder.walk import load_outer_rules
 from lookfar.sources.secrets.screen import VERSION as SECRETS
 from lookfar.sources.secrets.screen import Secrets
@@ -70,7 +70,7 @@ def hash_admission(root: Root, policy: Policy, *outer: Ignores | None) -> str:
     """
     (above,) = outer or (load_outer_rules(root, policy),)
     extractors = [(row.extensions[0], version_of(row)) for row in EXTRACTORS]
-    own = (__version__, root.path, root.allow_hard_links, extractors)
+    own = (ADMISSION, SECRETS, root.path, root.allow_hard_links, extractors)
     return hash_rules(policy, above, own)
 
 

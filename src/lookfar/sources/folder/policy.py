@@ -23,6 +23,9 @@ from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.globs import GlobSet, split_anchor
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, fold_name
 
+VERSION: Final = 1
+"""Raise this whenever the same settings would admit other names, to renew inventories."""
+
 GENERATED_FOLDERS: Final = frozenset(
     (
         *("node_modules", "jspm_packages", "bower_components", ".venv", "__pycache__"),
