@@ -23,7 +23,6 @@ from lookfar.collections.collection import (
 from lookfar.collections.following import Following
 from lookfar.collections.healing import Healing
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE
-from lookfar.collections.read_documents import stored_document
 from lookfar.collections.reader_role import find_notes
 from lookfar.collections.variants import Variants, place_index
 from lookfar.errors import (
@@ -313,6 +312,8 @@ class Commits(Collection):
         return {**row["commit"], "title": row["title"], "parts": parts, "files": files}
 
     def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
+        from lookfar.collections.read_documents import stored_document
+
         return stored_document(snapshot, uri), True
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:

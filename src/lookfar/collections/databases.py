@@ -32,11 +32,9 @@ from lookfar.collections.inserting import (
     tags_of,
 )
 from lookfar.collections.passes import PATIENCE
-from lookfar.collections.read_documents import stored_document
 from lookfar.collections.reader_role import require_writer
 from lookfar.errors import IndexBusy, IndexCorrupt, InvalidArgument, LookfarError, NotFound
 from lookfar.model import Damage, Document, Incomplete, IndexReport, Salvaged, Status
-from lookfar.retrieve.locate.nearest import unknown_document
 from lookfar.store.ground.files import point_link
 from lookfar.store.opening import KIND_OF_DATABASES, open_store, stored_names
 
@@ -260,6 +258,8 @@ class Documents(Collection):
         with self.healing.explain_damage(), self.store.snapshot() as snapshot:
             row = snapshot.document(doc_id)
             if row is None:
+                from lookfar.retrieve.locate.nearest import unknown_document
+
                 raise unknown_document(snapshot, doc_id)
             metadata: Mapping[str, Any] = row["metadata"]
             return metadata
@@ -360,6 +360,8 @@ class Documents(Collection):
             return snapshot.text(uri)
 
     def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
+        from lookfar.collections.read_documents import stored_document
+
         return stored_document(snapshot, uri), True
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:  # noqa: ARG002

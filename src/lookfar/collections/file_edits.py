@@ -13,9 +13,6 @@ from lookfar.collections.variants import strip_preset
 from lookfar.common.target import Target
 from lookfar.errors import InvalidArgument
 from lookfar.model import Edit
-from lookfar.retrieve.locate.address import SCHEME, parse_address
-from lookfar.retrieve.locate.resolve import is_link, resolve_note
-from lookfar.retrieve.locate.target import parse_target
 from lookfar.sources.confine import Root
 
 if TYPE_CHECKING:
@@ -90,6 +87,8 @@ class FileEdits:
         """Return the note that a name or a link means, by the index."""
         if not self._store.exists:
             return None
+        from lookfar.retrieve.locate.resolve import resolve_note
+
         with self._store.snapshot() as snapshot:
             return resolve_note(snapshot, target)
 
@@ -113,6 +112,10 @@ def _resolve_target(
     root: Root, find_note: Callable[[str | Target], Target | None], edit: Edit
 ) -> Target:
     """Parse the target of an edit: a path, or the name of a note or a link if there is no file."""
+    from lookfar.retrieve.locate.address import SCHEME, parse_address
+    from lookfar.retrieve.locate.resolve import is_link
+    from lookfar.retrieve.locate.target import parse_target
+
     target, whole_document = edit.target, edit.op in ("create", "fix")
     if target.startswith(SCHEME):
         _, wanted = parse_address(target)

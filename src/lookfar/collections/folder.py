@@ -61,7 +61,6 @@ class Histories:
         folder = self._folder
         if not folder.settings.git.history or folder.sealed:
             return {}
-        from lookfar.collections.commits import Commits
         from lookfar.sources.git.repositories import find_repository, is_unchanged
 
         trusted = folder.settings.git.trusted
@@ -83,13 +82,17 @@ class Histories:
                     gone.append(self._commits.pop(uri))
             for uri, repository in repositories.items():
                 if uri not in self._commits:
-                    self._commits[uri] = Commits(
-                        repository, folder.name, folder.settings, lambda: folder.embedder
-                    )
+                    self._commits[uri] = self._open(repository)
             current = dict(self._commits)
         for commits in gone:
             commits.close()
         return current
+
+    def _open(self, repository: Repository) -> Commits:
+        from lookfar.collections.commits import Commits
+
+        folder = self._folder
+        return Commits(repository, folder.name, folder.settings, lambda: folder.embedder)
 
     def _look_below(self) -> None:
         """Find the repositories below the folder, again if folders may have been added."""

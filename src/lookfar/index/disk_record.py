@@ -21,7 +21,7 @@ from lookfar.store.ground import files
 from lookfar.store.ground.records import pack_record, unpack_record
 
 INVENTORY_FILE: Final = "inventory.bin"
-AGREEMENT_FILE: Final = "inventory.json"
+AGREEMENT_FILE: Final = "inventory.state"
 
 _FORMAT: Final = 1
 _LONGEST_USE_NS: Final = 24 * 3600 * 10**9

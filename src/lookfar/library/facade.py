@@ -16,18 +16,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from lookfar import config
-from lookfar.collections import read_documents as collection_reading
 from lookfar.collections.databases import Databases, Documents
 from lookfar.collections.folder import Folder
 from lookfar.collections.outside.opened import OutsideSources
-from lookfar.collections.rulings import explain_path
+from lookfar.common.lazy import LazyModule
 from lookfar.errors import InvalidArgument
-from lookfar.library import edit_documents, filter_values, reading, searching, upkeep
+from lookfar.library import searching
 from lookfar.library.asking import Scope
 from lookfar.library.members import Members, name_folders
-from lookfar.library.reading import read_embeds as read_part_embeds
 from lookfar.library.searching import Question
 from lookfar.model import (
+    USUAL_KINDS,
     Answer,
     CallDirection,
     CallGraph,
@@ -66,9 +65,10 @@ from lookfar.model import (
     Watching,
     WhyNot,
 )
-from lookfar.retrieve.neighbours.related import KINDS
 
 if TYPE_CHECKING:
+    from lookfar.collections import read_documents as collection_reading
+    from lookfar.collections import rulings
     from lookfar.collections.commits import Commits
     from lookfar.collections.file_collection import Files
     from lookfar.collections.memories import Memories
@@ -78,8 +78,17 @@ if TYPE_CHECKING:
     from lookfar.edit.memory_file import Memory
     from lookfar.index.keeper import Pass
     from lookfar.index.progress import OnProgress
+    from lookfar.library import edit_documents, filter_values, reading, upkeep
+    from lookfar.library import reading as part_reading
     from lookfar.library.outside import SourceManager
     from lookfar.retrieve.fixed_shares import SearchFunction
+else:  # A search needs none of them, and imports are most of the time of one command.
+    collection_reading = LazyModule("lookfar.collections.read_documents")
+    rulings = LazyModule("lookfar.collections.rulings")
+    edit_documents = LazyModule("lookfar.library.edit_documents")
+    filter_values = LazyModule("lookfar.library.filter_values")
+    reading = part_reading = LazyModule("lookfar.library.reading")
+    upkeep = LazyModule("lookfar.library.upkeep")
 
 
 class Library:
@@ -268,7 +277,7 @@ class Library:
     def why(self, path: str, *, collection: str = "") -> Ruling:
         """Return which rule admits or refuses a path below a folder, and where that rule is."""
         name = collection or self.collection
-        return replace(explain_path(self.folder(name), path), collection=name)
+        return replace(rulings.explain_path(self.folder(name), path), collection=name)
 
     def delete(self, *, wait_seconds: float = 0.0) -> tuple[str, ...]:
         """Delete the indexes of the folders, their commits and memories; return where they were.
@@ -458,7 +467,9 @@ class Library:
         memories: bool,
         sources: bool,
     ) -> Scope:
-        wanted = reading.resolve_touched_note(self._members, filters or Filters())
+        wanted = filters or Filters()
+        if getattr(wanted, "touches", ""):
+            wanted = reading.resolve_touched_note(self._members, wanted)
         return Scope(collections, wanted, as_of, commits, memories, sources)
 
     # -- reading -----------------------------------------------------------------
@@ -481,7 +492,7 @@ class Library:
     def embeds(self, reading: Reading) -> tuple[Embed, ...]:
         """Return what a text that was read embeds with ``![[Note]]``, each part with its own span
         and hash; up to three levels deep. What cannot be shown is named with the problem."""
-        return read_part_embeds(self._members, reading)
+        return part_reading.read_embeds(self._members, reading)
 
     def outline(self, uri: str, *, collection: str = "") -> Outline:
         """Return the heading tree of a document, named as for :meth:`read`."""
@@ -522,7 +533,7 @@ class Library:
         self,
         target: str,
         *,
-        kinds: Collection[RelatedKind] = KINDS,
+        kinds: Collection[RelatedKind] = USUAL_KINDS,
         limit: int = 10,
         as_of: int | None = None,
         collection: str = "",

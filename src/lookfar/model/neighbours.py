@@ -22,6 +22,8 @@ RelatedKind = Literal[
     "commits",
     "memories",
 ]
+USUAL_KINDS: tuple[RelatedKind, ...] = ("links", "backlinks", "similar", "community")
+"""What is related to a document, unless other kinds are asked for."""
 Relation = Literal[
     "links_to",
     "transclusion",

@@ -15,9 +15,7 @@ from typing import Final, NamedTuple
 from lookfar.model import CallFacts, CodeSymbol, Filters
 from lookfar.ports import Snapshot
 from lookfar.store.keywords.signatures import fold
-from lookfar.text.parse.calls.extract import find_calls
 from lookfar.text.parse.calls.facts import decode_facts
-from lookfar.text.parse.formats import text_parser_for
 
 CONTAINERS: Final = frozenset(("class", "interface", "struct", "trait", "impl", "enum", "module"))
 _MOST_FILES: Final = 4_000
@@ -176,6 +174,9 @@ class CodeFiles:
 
     def _parse(self, document: int) -> CallFacts:
         """Parse a file whose stored facts cannot be used, and return its facts."""
+        from lookfar.text.parse.calls.extract import find_calls
+        from lookfar.text.parse.formats import text_parser_for
+
         uri = self.uri_of(document)
         text = self._snapshot.text(uri) or ""
         return find_calls(text_parser_for(uri, as_source=True)(uri, text)) or CallFacts(

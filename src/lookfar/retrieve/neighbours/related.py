@@ -12,7 +12,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lookfar.common.lines import Lines
-from lookfar.model import Filters, LinkKind, RelatedEntry, RelatedKind, Relation, Section
+from lookfar.model import (
+    USUAL_KINDS,
+    Filters,
+    LinkKind,
+    RelatedEntry,
+    RelatedKind,
+    Relation,
+    Section,
+)
 from lookfar.ports import Edge, Snapshot
 from lookfar.ports import Place as Passage
 from lookfar.retrieve.calls.code_files import Place, is_test_file
@@ -50,7 +58,7 @@ def classify_memory_link(relation: Relation | None, type: str, context: str) -> 
     return "plans" if type == "plan" else "mentions"
 
 
-KINDS: tuple[RelatedKind, ...] = ("links", "backlinks", "similar", "community")
+KINDS = USUAL_KINDS
 SYMBOL_KINDS: tuple[RelatedKind, ...] = ("definitions", "mentions", "callers", "callees")
 """For definitions in source code; included by default if one was asked about."""
 ALL_KINDS: tuple[RelatedKind, ...] = (*KINDS, "definitions", "mentions", *CALL_KINDS)
