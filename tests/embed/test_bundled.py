@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 from unicodedata import normalize
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from lookfar.embed import bundled, pieces, tokens
 from lookfar.embed.bundled import BundledEmbedder
 from lookfar.errors import ModelUnavailable
+from processor_time import processor_time_below
 
 FOLDER = Path(bundled.__file__).parent
 TRAINING = Path(__file__).parents[2] / "training"
@@ -164,9 +164,10 @@ def test_any_text_has_a_vector_or_no_word(embedder: BundledEmbedder, text: str) 
 
 
 def test_hostile_texts_are_quick(embedder: BundledEmbedder) -> None:
-    began = time.monotonic()
-    embedder.embed(["x" * 200_000, "漢" * 200_000, "aB" * 100_000, "é" * 100_000, "1" * 200_000])
-    assert time.monotonic() - began < 20
+    with processor_time_below(20):
+        embedder.embed(
+            ["x" * 200_000, "漢" * 200_000, "aB" * 100_000, "é" * 100_000, "1" * 200_000]
+        )
 
 
 def test_the_table_fits_in_a_wheel() -> None:

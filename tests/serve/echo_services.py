@@ -90,6 +90,7 @@ class _Session:
             if os.path.exists(params.get("fatal_when_there_is", "")):
                 os.kill(os.getpid(), signal.SIGKILL)
             self.request.client = params.get("clientInfo", {}).get("name", "")
+            await asyncio.sleep(params.get("seconds", 0))
         elif method in ("sleep", "subscriptions/listen"):
             await asyncio.sleep(params["seconds"])
         elif method == "block":

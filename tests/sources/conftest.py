@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 import tempfile
@@ -24,14 +23,6 @@ if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
 """
-
-
-@pytest.fixture
-def no_pauses() -> Iterator[None]:
-    """Keep the collector out of a measurement: other tests' garbage is not its business."""
-    gc.disable()
-    yield
-    gc.enable()
 
 
 @pytest.fixture

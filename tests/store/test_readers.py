@@ -212,7 +212,7 @@ def test_another_process_sees_a_generation_as_soon_as_it_is_activated(shelf: She
         reader.stdin.write("?\n")
         reader.stdin.flush()
         seen.append(reader.stdout.readline().strip())
-    _, errors = reader.communicate(timeout=10)
+    _, errors = reader.communicate(timeout=60)
     assert errors == ""
     assert seen == [str(number) for number in range(2, 8)]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from lookfar.errors import IndexBusy, IndexHeld, InvalidArgument, NotIndexed
 from lookfar.model import DocumentChange
+from processor_time import processor_time_below
 from store.shelf import (
     Elsewhere,
     Shelf,
@@ -94,9 +94,8 @@ def test_known_documents_are_those_of_the_active_generation(three: Shelf) -> Non
 def test_a_rollback_is_fast_whatever_the_size(shelf: Shelf) -> None:
     for round in range(2):
         shelf.write({f"{n}.md": f"# {n}\n\nround {round} word{n}\n" for n in range(300)})
-    started = time.process_time()
-    shelf.store.roll_back(1)
-    assert time.process_time() - started < 0.5  # Some 5 ms; a shared machine gets more.
+    with processor_time_below(0.5):  # Some 5 ms; a shared machine gets more.
+        shelf.store.roll_back(1)
     assert len(shelf.found("round 0", limit=500)) == 300
 
 

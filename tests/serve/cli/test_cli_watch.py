@@ -25,7 +25,7 @@ def watching(*arguments: object) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     # A process that says nothing must not hold the tests.
-    guard = threading.Timer(30, process.kill)
+    guard = threading.Timer(120, process.kill)
     guard.start()
     try:
         yield process
@@ -46,7 +46,7 @@ def test_watch_reports_each_pass_and_stops_on_a_signal(handbook: Path, how: sign
         assert "1 added" in line
         assert line.endswith("(new.md)\n")
         process.send_signal(how)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "stopped\n")
 
 
@@ -59,12 +59,12 @@ def test_with_json_each_pass_is_an_object_on_a_line(handbook: Path) -> None:
         second = json.loads(process.stdout.readline())
         assert (second["removed"], second["only"]) == (1, ["onboarding.md"])
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=20) == ("", "")
+        assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == 0
 
 
 def test_an_invalid_debounce_is_refused(handbook: Path) -> None:
     with watching(handbook, "--debounce-ms", 5) as process:
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "250" in err

@@ -57,6 +57,12 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHO_GRACE", "0.5")
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relays that would wait longer for the last answers than the test does."""
+    monkeypatch.setenv("ECHO_GRACE", "600")
+
+
 def die(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: not alive(pid), "the daemon is dead")
@@ -187,14 +193,12 @@ def test_it_is_small(start: Start) -> None:
 # --- the client ends --------------------------------------------------------------------------
 
 
-def test_input_ends_while_idle(start: Start) -> None:
+def test_input_ends_while_idle(start: Start, patient: None) -> None:
+    """No grace is given when nothing is under way."""
     client = start()
     client.pid(1)
-    began = time.monotonic()
     client.end_input()
     assert client.wait() == 0
-    # No grace is given when nothing is under way.
-    assert time.monotonic() - began < relay.GRACE_SECONDS - 0.5
 
 
 def test_input_ends_while_a_short_request_runs(start: Start) -> None:
@@ -220,16 +224,16 @@ def test_input_ends_while_a_long_request_runs(start: Start, hurried: None) -> No
 
 
 @pytest.mark.parametrize("method", ["sleep", "subscriptions/listen"])
-def test_the_end_does_not_wait_for_cancelled_or_endless_requests(start: Start, method: str) -> None:
+def test_the_end_does_not_wait_for_cancelled_or_endless_requests(
+    start: Start, patient: None, method: str
+) -> None:
     client = start()
     client.pid(1)
     client.request(2, method, seconds=600)
     if method == "sleep":
         client.send({"method": "notifications/cancelled", "params": {"requestId": 2}})
-    began = time.monotonic()
     client.end_input()
     assert client.wait() == 0
-    assert time.monotonic() - began < relay.GRACE_SECONDS - 0.5
 
 
 def test_input_ends_while_the_daemon_is_stuck_and_takes_nothing(
@@ -283,7 +287,7 @@ time.sleep(600)
 """
 
 
-def test_a_parent_dies_while_a_request_runs() -> None:
+def test_a_parent_dies_while_a_request_runs(patient: None) -> None:
     """With both pipes closed, no one can read the answer, so the relay exits at once."""
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, RELAY], stdout=subprocess.PIPE, text=True
@@ -291,12 +295,10 @@ def test_a_parent_dies_while_a_request_runs() -> None:
     assert parent.stdout
     child = int(parent.stdout.readline())
     assert alive(child)
-    began = time.monotonic()
     parent.kill()
     parent.wait()
     parent.stdout.close()
     eventually(lambda: not alive(child), "the orphan ends")
-    assert time.monotonic() - began < relay.GRACE_SECONDS - 0.5
 
 
 def test_stdout_is_closed_by_the_client() -> None:
@@ -436,9 +438,8 @@ def test_an_initialize_that_was_lost_is_not_replayed(start: Start) -> None:
     """The client got an error, and repeats the request itself."""
     client = start()
     pid = client.pid(1)
-    os.kill(pid, signal.SIGSTOP)
-    client.request(2, "initialize")
-    time.sleep(0.3)
+    client.request(2, "initialize", seconds=600, clientInfo={"name": "lost"})
+    eventually(lambda: sessions()[0]["client"] == "lost", "the request arrives")
     die(pid)
     assert is_lost(client.receive(), 2)
     assert client.ask(3, "where")["result"]["seen"] == ["where"]

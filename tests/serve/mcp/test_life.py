@@ -502,7 +502,7 @@ def test_a_server_over_http_ends_with_a_client_listening(
             try:
                 assert ready.wait(DEADLINE)
                 process.send_signal(signal.SIGINT)
-                process.wait(15)
+                process.wait(DEADLINE)
             finally:
                 portal.call(done.set)
                 listening.exception(DEADLINE)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from lookfar.model import Chunk, Document
@@ -11,6 +9,7 @@ from lookfar.text.chunk.headings import Sizes, chunk
 from lookfar.text.chunk.identity import embedded_text, heading_context
 from lookfar.text.normalise import normalise
 from lookfar.text.parse.markdown import parse
+from processor_time import processor_time_below
 
 SIZES = Sizes(max_tokens=100, hard_max_tokens=130, min_tokens=20)
 SENTENCE = "The quick brown fox jumps over the lazy dog again. "
@@ -395,9 +394,8 @@ HOSTILE = {
 )
 def test_hostile_documents_are_quick(name: str, sizes: Sizes) -> None:
     document = document_of(HOSTILE[name])
-    started = time.process_time()
-    chunks = chunk(document, sizes, count)
-    assert time.process_time() - started < 1.0
+    with processor_time_below(1.0):
+        chunks = chunk(document, sizes, count)
     own = [document.text[c.span.start + c.overlap : c.span.end] for c in chunks]
     assert "".join(own) == document.text
     assert all(text.strip() for text in own)
