@@ -66,6 +66,8 @@ FOLLOWER = """
         number = check(shelf)
         assert number >= last, (number, last)
         last, checked = number, checked + 1
+        if checked == 1:
+            print("ready", flush=True)
     print(checked)
 """
 
@@ -105,6 +107,9 @@ def test_readers_see_whole_generations_while_many_are_activated(shelf: Shelf) ->
         stderr=subprocess.PIPE,
         text=True,
     )
+
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "ready\n"  # Starting may take longer than all activations.
 
     def wait_for(checks: int) -> None:
         while sum(checked) < checks and not problems:
