@@ -323,10 +323,12 @@ def test_swapping_in_a_loop_never_leaks(tree: Path, kind: type[Root]) -> None:
     swapper = threading.Thread(target=swap)
     swapper.start()
     root = kind.open(tree)
-    outcomes = set()
+    outcomes: set[bytes] = set()
     try:
         end = time.monotonic() + 0.7
-        while time.monotonic() < end:
+        late = end + 60.0
+        # On a busy machine the other thread may get its first turn late.
+        while (now := time.monotonic()) < end or (len(outcomes) < 2 and now < late):
             try:
                 outcomes.add(root.read("a/v/secret.txt", LIMIT)[0])
             except Refused as refusal:

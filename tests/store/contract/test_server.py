@@ -292,6 +292,10 @@ def test_two_front_ends_and_a_writer_never_mix_generations(made: Made) -> None:
         thread.start()
     for number in range(1, 21):
         writer.write(state(number), rebuild=number % 9 == 0)
+        deadline = time.monotonic() + 60
+        while len(seen) <= 3 and str(number) not in seen and not wrong:
+            assert time.monotonic() < deadline, "they do not follow"
+            time.sleep(0.01)
     stop.set()
     for thread in threads:
         thread.join(30)
