@@ -20,7 +20,7 @@ from serve.http.asking import Served, serving  # noqa: E402
 from serve.web import chrome  # noqa: E402
 
 TARGET: Final = ROOT / "docs" / "images" / "web.webp"
-QUESTION: Final = "how deep is the channel at low tide"
+QUESTION: Final = "when does the dredger come to the channel"
 SIZE: Final = (1360, 860)
 QUALITY: Final = 80
 LARGEST: Final = 120_000

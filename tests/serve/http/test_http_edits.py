@@ -35,3 +35,15 @@ def test_a_read_only_token_cannot_edit(tmp_path: Path) -> None:
         conflict = served.tool("edit", token=writer, edits=stale)
         assert conflict.error["code"] == "CONFLICT"
         assert conflict.status == 409
+
+
+def test_embeds_and_aliases_work_over_http(tmp_path: Path) -> None:
+    with serving(tmp_path, "--write") as served:
+        (served.root / "outer.md").write_text("# Outer\n\n![[keys]]\n", encoding="utf-8")
+        served.tool("search", query="signing")
+        (embed,) = served.tool("read", target="outer.md", embeds=True).json["embeds"]
+        assert "ninety days" in embed["reading"]["text"]
+        rename = {"op": "rename", "target": "keys.md", "heading": "secrets", "keep_alias": True}
+        assert served.tool("edit", edits=[rename]).status == 200
+        assert "keys" in (served.root / "secrets.md").read_text().split("---")[1]
+        assert "![[secrets]]" in (served.root / "outer.md").read_text()

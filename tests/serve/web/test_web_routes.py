@@ -316,6 +316,15 @@ def test_an_earlier_text_is_shown_with_what_changed(revised: Served) -> None:
     same = revised.ask("POST", "/api/earlier", {"uri": "sea/tides.md"}).json
     assert [each["active"] for each in same["versions"]] == [True]
     assert revised.ask("POST", "/api/earlier", {"uri": "nowhere.md"}).status == 404
+    today = revised.ask("POST", "/api/earlier", {"uri": "sea/lamp.md", "when": "today"}).json
+    assert "kerosene" in today["text"]
+    old = revised.ask("POST", "/api/earlier", {"uri": "sea/lamp.md", "when": "last year"})
+    assert old.status == 404
+    assert "No text of 'sea/lamp.md' from before" in old.error["message"]
+    wrong = revised.ask("POST", "/api/earlier", {"uri": "sea/lamp.md", "when": "blurgh"})
+    assert wrong.error["message"] == "when is not a date: 'blurgh'."
+    since = revised.ask("POST", "/api/search", {"query": "lamp", "after": "blurgh"})
+    assert since.error["message"] == "after is not a date: 'blurgh'."
     missing = {"uri": "sea/boats.md", "generation": 3}
     assert revised.ask("POST", "/api/earlier", missing).status == 404
 
