@@ -3,6 +3,7 @@
     python bench/scale.py make VAULT CORPUS... --chunks 1500000 [--seed 12]
     python bench/scale.py run WORK CORPUS... --questions FILE.jsonl... [--sizes 10000 100000]
     python bench/scale.py measure VAULT INDEX --questions FILE.jsonl...
+    python bench/scale.py compare VAULT INDEX CHECKOUT ITS_INDEX --questions FILE.jsonl...
     python bench/scale.py show RESULTS.json [--plot FILE.svg]
 
 ``make`` writes a vault of any size out of real text: the sentences, headings, lists and
@@ -17,6 +18,8 @@ has forgotten, p50, p95 and p99 of warm ones, recall of the vector part against 
 scan, what each step costs, and how long one edited file takes to be searchable. Every answer
 runs the whole way, from the question's text to cited hits; warm ones come from a process that
 serves, that is one that follows its folder. ``measure`` does it for an index that is there.
+``compare`` asks this version and another CHECKOUT the same questions by turns, each with an index
+of its own, and prints the time of both: whole answers, and the nearest vectors with their recall.
 ``show`` prints the tables and draws how each figure grows.
 """
 
@@ -403,6 +406,118 @@ def measure(vault: Path, index: Path, files: Sequence[Path], most: int) -> Figur
     return found | child("warm", vault, index, *named)
 
 
+# -- comparing two versions ----------------------------------------------------
+
+
+def answer_lines(vault: Path, index: Path) -> None:
+    """Answer the questions on standard input, a JSON object with its times for each."""
+    from lookfar import Library
+    from lookfar.store.vectors.vector_file import VectorFile
+
+    with Library.open(vault, index_dir=index, settings=_MOST_FILES) as library:
+        folder = library.folder()
+
+        def nearest(text: str, above: int | None) -> list[int]:
+            query = folder.embedder.embed_query(text)
+            with folder.store.snapshot() as snapshot:
+                file, rows = snapshot._epoch.vectors, snapshot._rows
+                if above is not None:
+                    file = VectorFile(file.path, file.dimensions, above)
+                return clock(lambda: file.nearest(query, rows, 10)[0].tolist())
+
+        def search(text: str) -> list[str]:
+            hits = clock(lambda: library.search(text).hits)
+            return [f"{hit.uri}:{hit.text[:60]}" for hit in hits]
+
+        times: list[float] = []
+
+        def clock(work: Callable[[], Any]) -> Any:
+            wall, cpu = time.perf_counter(), time.process_time()
+            result = work()
+            times[:] = [time.perf_counter() - wall, time.process_time() - cpu]
+            return result
+
+        for line in sys.stdin:
+            kind, text = json.loads(line)
+            if kind == "search":
+                result: Any = search(text)
+            elif kind == "memory":
+                result = memory()
+            else:
+                result = nearest(text, 0 if kind == "exact" else None)
+            print(json.dumps({"times": times, "result": result}), flush=True)
+
+
+class Version:
+    """One version of the program, in a process of its own, and the times it has taken."""
+
+    def __init__(self, vault: Path, index: Path, checkout: Path) -> None:
+        environment = os.environ | {"PYTHONPATH": str(checkout / "src")}
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "answer", str(vault), str(index)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+        )  # fmt: skip
+        self.walls: dict[str, list[float]] = defaultdict(list)
+        self.cpus: dict[str, list[float]] = defaultdict(list)
+
+    def ask(self, kind: str, text: str = "", *, timed: bool = True) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps([kind, text]) + "\n")
+        self._process.stdin.flush()
+        reply = json.loads(self._process.stdout.readline())
+        if timed:
+            wall, cpu = reply["times"]
+            self.walls[kind].append(wall)
+            self.cpus[kind].append(cpu)
+        return reply["result"]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def compare(given: argparse.Namespace) -> None:
+    """Ask two versions by turns, so that other load meets both alike, and print both."""
+    questions = questions_in(given.questions, given.most)
+    here = Path(__file__).resolve().parent.parent
+    versions = {
+        "before": Version(given.vault, given.its_index, given.checkout),
+        "now": Version(given.vault, given.index, here),
+    }
+    same, recall = 0.0, dict.fromkeys(versions, 0.0)
+    for text in questions[: given.warm_up]:
+        for version in versions.values():
+            version.ask("search", text, timed=False)
+            version.ask("nearest", text, timed=False)
+    for number, text in enumerate(questions):
+        order = list(versions.items())
+        answers = {
+            name: version.ask("search", text) for name, version in order[:: 1 - number % 2 * 2]
+        }
+        best = set(answers["before"][:10])
+        same += len(best & set(answers["now"][:10])) / max(1, len(best))
+        truth = set(versions["now"].ask("exact", text))
+        for name, version in order:
+            recall[name] += len(truth & set(version.ask("nearest", text))) / len(truth)
+    for kind in ("search", "nearest"):
+        for name, version in versions.items():
+            print(
+                f"{kind:8} {name:7} CPU {_three(percentiles(version.cpus[kind]))},"
+                f" clock {_three(percentiles(version.walls[kind]))},"
+                f" least {min(version.walls[kind]) * 1000:.0f} ms",
+                flush=True,
+            )
+        middle = {name: median(version.cpus[kind]) for name, version in versions.items()}
+        print(f"{kind:8} ratio of the medians, CPU: {middle['before'] / middle['now']:.2f}")
+    for name, version in versions.items():
+        held, share = version.ask("memory", timed=False), recall[name] / len(questions)
+        print(f"{name:7} recall@10 of the vectors {share:.4f}, memory {_held(held)}")
+        version.close()
+    print(f"share of the first ten answers that is the same: {same / len(questions):.3f}")
+
+
 def run(given: argparse.Namespace) -> None:
     """Make, build, measure and forget each size."""
     given.work.mkdir(parents=True, exist_ok=True)
@@ -563,12 +678,17 @@ def main() -> None:
     for each in (making, running):
         each.add_argument("corpora", type=Path, nargs="+")
         each.add_argument("--seed", type=int, default=12)
-    for name in ("build", "measure", "warm", "cold"):
+    for name in ("build", "measure", "warm", "cold", "answer", "compare"):
         each = commands.add_parser(name)
         each.add_argument("vault", type=Path)
         each.add_argument("index", type=Path)
     commands.choices["cold"].add_argument("question")
-    for each in (running, commands.choices["measure"], commands.choices["warm"]):
+    comparing = commands.choices["compare"]
+    comparing.add_argument("checkout", type=Path)
+    comparing.add_argument("its_index", type=Path)
+    comparing.add_argument("--warm-up", type=int, default=20)
+    asking = (commands.choices[name] for name in ("measure", "warm", "compare"))
+    for each in (running, *asking):
         each.add_argument("--questions", type=Path, nargs="+", required=True)
         each.add_argument("--most", type=int, default=400)
     showing = commands.add_parser("show")
@@ -586,6 +706,10 @@ def main() -> None:
         case "measure":
             found = measure(given.vault, given.index, given.questions, given.most)
             print(json.dumps(found, indent=1))
+        case "answer":
+            answer_lines(given.vault, given.index)
+        case "compare":
+            compare(given)
         case "build":
             print(json.dumps(build(given.vault, given.index)))
         case "warm":

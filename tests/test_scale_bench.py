@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -54,6 +55,30 @@ def test_a_smaller_vault_is_the_beginning_of_a_larger_one(pool: object) -> None:
     assert first == [scale.document(pool, 3, number) for number in range(5)]
     assert len(set(first)) == 5
     assert first[1] != scale.document(pool, 4, 1)
+
+
+def test_two_versions_are_asked_the_same_questions_by_turns(
+    pool: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Protects against a ratio of two times that were not measured alike."""
+    from lookfar import Library
+
+    vault, index = tmp_path / "vault", tmp_path / "index"
+    scale.make(vault, pool, 0, 12, seed=3)
+    with Library.open(vault, index_dir=index) as library:
+        library.index()
+    asked = tmp_path / "questions.jsonl"
+    asked.write_text("".join(f'{{"text": "when does harbour {n} open"}}\n' for n in range(4)))
+    given = Namespace(
+        vault=vault, index=index, its_index=index, checkout=Path(__file__).parent.parent,
+        questions=[asked], most=4, warm_up=1,
+    )  # fmt: skip
+    scale.compare(given)
+    printed = capsys.readouterr().out
+    assert "search   before  CPU" in printed
+    assert "nearest  ratio of the medians, CPU: " in printed
+    assert printed.count("recall@10 of the vectors 1.0000") == 2
+    assert "the first ten answers that is the same: 1.000" in printed
 
 
 def figures(chunks: int, milliseconds: float) -> dict[str, object]:
