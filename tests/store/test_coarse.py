@@ -559,8 +559,9 @@ def test_the_rows_chosen_are_those_with_the_best_estimates(
             )
             for first in (0, 512, 2_048)
         ]
-        # The best rows of one segment are where no sample looks.
+        # The best rows of one segment are where no sample looks, of another only where one looks.
         parts[1].products[1::16] += 5_000
+        parts[2].products[::16] += 3_000
         estimates = {
             part.first + at: float(value)
             for part in parts
@@ -613,14 +614,18 @@ def test_a_search_begun_early_returns_the_same(
         expected = [snapshot.vector_search(query, 20, Filters()) for query in (first, second)]
         assert expected[0] != expected[1]
         calls.clear()
-        snapshot.begin_vector_search(first, 20, Filters())
-        cores.start(int).result()  # type: ignore[union-attr]  # The one helper has done it.
+
+        def begin(filters: Filters) -> None:
+            snapshot.begin_vector_search(first, 20, filters)
+            cores.start(int).result()  # type: ignore[union-attr]  # The one helper has done it.
+
+        begin(Filters())
         assert snapshot.vector_search(first, 20, Filters()) == expected[0]
         assert [name.partition("_")[0] for name in calls] == ["lookfar-cores"]
-        snapshot.begin_vector_search(first, 20, Filters())
+        begin(Filters())
         assert snapshot.vector_search(second, 20, Filters()) == expected[1]
         narrow = Filters(prefix="b/")
-        snapshot.begin_vector_search(first, 20, Filters())
+        begin(Filters())
         assert {place.uri[0] for place, _ in snapshot.vector_search(first, 20, narrow)} == {"b"}
-        snapshot.begin_vector_search(first, 20, narrow)
+        begin(narrow)
         assert snapshot.vector_search(first, 20, Filters()) == expected[0]
