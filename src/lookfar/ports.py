@@ -483,8 +483,10 @@ class PhraseSearch(Protocol):
         """Return the admitted chunks with these words next to each other, in any inflection."""
         ...
 
-    def few_holding(self, phrase: str, most: int, filters: Filters) -> list[Place] | None:
-        """Return the admitted chunks with these words next to each other.
+    def few_holding(
+        self, phrases: Sequence[str], most: int, filters: Filters
+    ) -> list[list[Place] | None]:
+        """Return for each phrase the admitted chunks with its words next to each other.
 
         None if more than ``most`` chunks have them, admitted or not.
         """
@@ -1024,6 +1026,10 @@ class Keywords(Protocol):
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
         """Return chunks with these terms in order, with at most ``apart`` others in between."""
+        ...
+
+    def holding_each(self, phrases: Sequence[Sequence[str]], most: int) -> list[list[int]]:
+        """Return ``holding`` of each of several phrases, of at most ``most`` chunks."""
         ...
 
     def adjoining(

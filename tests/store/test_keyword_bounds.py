@@ -55,3 +55,27 @@ def test_pairs_are_found_however_common_their_words_are(
     assert len(set(reported.values())) > 4, "the texts differ in what they contain"
     having = {place.uri for place, score in scored if score > 0}
     assert having == {uri for uri in places if {WORDS[2], WORDS[5]} & set(texts[uri])}
+
+
+def test_phrases_on_two_cores_are_reported_in_their_order(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Protects against the chunks of another phrase, and against few that stand for many."""
+    texts = make_texts()
+    shelf.write({uri: f"# Note\n\n{' '.join(words)}\n" for uri, words in texts.items()})
+    phrases = [" ".join(WORDS[at : at + 2]) for at in range(6)] + ["", "nowhere else"]
+    counts = [
+        sum(1 for words in texts.values() if tuple(phrase.split()) in pairwise(words))
+        for phrase in phrases
+    ]
+    most = sorted(counts)[4]
+    reported = []
+    for many in (10_000, 0):
+        monkeypatch.setattr(keyword_view, "_MANY_ENTRIES", many)
+        with shelf.store.snapshot() as snapshot:
+            reported.append(snapshot.few_holding(phrases, most, Filters()))
+    assert reported[0] == reported[1]
+    assert [None if places is None else len(places) for places in reported[1]] == [
+        count if count <= most else None for count in counts
+    ]
+    assert None in reported[1]

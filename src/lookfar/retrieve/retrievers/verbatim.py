@@ -135,14 +135,13 @@ def boost_verbatim(sources: Sequence[Source]) -> Stage:
         shares: dict[tuple[int, int], float] = {}
         added: dict[tuple[int, int], Candidate] = {}
         question = _Question(plan, ranking.rarity)
-        for run in find_runs(question):
-            for number, place in _find_holders(run, sources):
-                candidate = Candidate(place, 0.0, 0.0, 0.0, number)
-                if candidate.chunk not in shares:
-                    text = sources[number].snapshot.text(place.uri) or ""
-                    extent = question.measure_extent(text[place.start : place.end])
-                    shares[candidate.chunk] = extent
-                    added[candidate.chunk] = candidate
+        for number, place in _find_holders(find_runs(question), sources):
+            candidate = Candidate(place, 0.0, 0.0, 0.0, number)
+            if candidate.chunk not in shares:
+                text = sources[number].snapshot.text(place.uri) or ""
+                extent = question.measure_extent(text[place.start : place.end])
+                shares[candidate.chunk] = extent
+                added[candidate.chunk] = candidate
         if not shares:
             return ranking
         known = frozenset(ranking.candidates.chunks)
@@ -154,17 +153,22 @@ def boost_verbatim(sources: Sequence[Source]) -> Stage:
     return lift
 
 
-def _find_holders(run: Run, sources: Sequence[Source]) -> list[tuple[int, Place]]:
-    """Return the chunks that contain these words in a row; none if many documents do."""
-    holders: list[tuple[int, Place]] = []
-    for number, source in enumerate(sources):
-        filters = resolve_globs(source.plan.filters, source.snapshot)
-        places = source.snapshot.few_holding(" ".join(run.words), _FEW_CHUNKS, filters)
-        if places is None:
-            return []
-        holders += [(number, place) for place in places]
-    if len({(number, place.document) for number, place in holders}) > _FEW_DOCUMENTS:
+def _find_holders(runs: Sequence[Run], sources: Sequence[Source]) -> list[tuple[int, Place]]:
+    """Return the chunks that contain one of the runs; none for a run that many documents have."""
+    if not runs:
         return []
+    phrases = [" ".join(run.words) for run in runs]
+    reported = []
+    for source in sources:
+        filters = resolve_globs(source.plan.filters, source.snapshot)
+        reported.append(source.snapshot.few_holding(phrases, _FEW_CHUNKS, filters))
+    holders: list[tuple[int, Place]] = []
+    for of_run in zip(*reported, strict=True):
+        if None in of_run:
+            continue
+        places = [(number, place) for number, here in enumerate(of_run) for place in here or ()]
+        if len({(number, place.document) for number, place in places}) <= _FEW_DOCUMENTS:
+            holders += places
     return holders
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import tantivy
 from tantivy import Occur, Query
 
+from lookfar.common.cores import map_on_two_cores
 from lookfar.ports import Statistics, Terms
 from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, PAGE_FIELDS, weigh_terms
 from lookfar.store.keywords.tantivy_files import reading
@@ -20,6 +21,8 @@ _CACHED_TERMS = 20_000
 _FEW_NUMBERS = 300
 """Up to so many numbers, a query for each takes less time than one for the set: that one walks
 through all numbers of the index."""
+_MANY_ENTRIES = 200_000
+"""Entries from which phrases are looked up on two cores."""
 _RARE_PER_KEY = 100
 """Entries per wanted chunk up to which a phrase is looked for in all entries with its words."""
 
@@ -204,6 +207,14 @@ class KeywordView:
             addresses = [address for _, address in result.hits]
             keys = self._searcher.fast_field_values("key", addresses)
         return sorted(int(key) for key in keys if key is not None)
+
+    def holding_each(self, phrases: Sequence[Sequence[str]], most: int) -> list[list[int]]:
+        def look_up(terms: Sequence[str]) -> list[int]:
+            return self.holding(terms, most=most) if terms else []
+
+        if len(self) < _MANY_ENTRIES:
+            return [look_up(terms) for terms in phrases]
+        return map_on_two_cores(look_up, phrases)
 
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]

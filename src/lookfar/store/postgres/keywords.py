@@ -330,6 +330,9 @@ class PostgresKeywords:
         counts = self._counts((field, term) for term in terms for field in fields)
         return {term for (_, term), count in counts.items() if count}
 
+    def holding_each(self, phrases: Sequence[Sequence[str]], most: int) -> list[list[int]]:
+        return [self.holding(terms, most=most) if terms else [] for terms in phrases]
+
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
         together = self._find_together(terms)
         if len(terms) == 1:

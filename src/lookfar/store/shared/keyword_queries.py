@@ -96,14 +96,22 @@ class KeywordQueries:
         places = self._places(self._scopes.chunks_with_phrase(phrase))
         return [key for key, place in places.items() if scope is None or scope.admits(place)]
 
-    def few_holding(self, phrase: str, most: int, filters: Filters) -> list[Place] | None:
-        terms = analyse(phrase).split()
-        keys = self._keywords.holding(terms, most=most + 1) if terms else []
-        if len(keys) > most:
-            return None
+    def few_holding(
+        self, phrases: Sequence[str], most: int, filters: Filters
+    ) -> list[list[Place] | None]:
+        keys_of_each = self._keywords.holding_each(
+            [analyse(phrase).split() for phrase in phrases], most + 1
+        )
+        few = {key for keys in keys_of_each if len(keys) <= most for key in keys}
         scope = self._scopes.resolve(filters)
+        admitted = {
+            key: place
+            for key, place in self._places(sorted(few)).items()
+            if scope is None or scope.admits(place)
+        }
         return [
-            place for place in self._places(keys).values() if scope is None or scope.admits(place)
+            [admitted[key] for key in keys if key in admitted] if len(keys) <= most else None
+            for keys in keys_of_each
         ]
 
     def adjoining(
