@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from lookfar.library import reading as part_reading
     from lookfar.library.outside import SourceManager
     from lookfar.retrieve.fixed_shares import SearchFunction
+    from lookfar.retrieve.ranking import FocusChoice
 else:  # A search needs none of them, and imports are most of the time of one command.
     collection_reading = LazyModule("lookfar.collections.read_documents")
     rulings = LazyModule("lookfar.collections.rulings")
@@ -308,7 +309,7 @@ class Library:
         commits: bool = False,
         memories: bool = False,
         sources: bool = False,
-        focus: bool = False,
+        focus: bool | FocusChoice = False,
         on_progress: OnProgress | None = None,
     ) -> Answer:
         """Return the best cited passages for a query, from all collections or those named.
@@ -324,8 +325,9 @@ class Library:
         Memories are searched if ``filters`` name their kind, and with ``memories`` in addition;
         so are ``sources`` that were added for the folders.
 
-        With ``focus``, each hit says which of its sentences answer best. A query without words
-        but with filters returns the documents that these admit, and no hits.
+        With ``focus``, each hit says which of its sentences answer best; a function chooses the
+        hits. A query without words but with filters returns the documents that these admit, and
+        no hits.
         """
         question = Question(query, mode, top_k, hypothesis, explain, focus, tuned, answering)
         scope = self._make_scope(collections, filters, as_of, commits, memories, sources)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress
     from lookfar.retrieve.fixed_shares import SearchFunction
     from lookfar.retrieve.grep.matching_lines import GrepResult
-    from lookfar.retrieve.ranking import Plan
+    from lookfar.retrieve.ranking import FocusChoice, Plan
 
 ANY_WORDS: Final = "*"
 """A query without words, for callers that want documents and not passages."""
@@ -54,7 +54,7 @@ class Question:
     top_k: int | None = None
     hypothesis: str = ""
     explain: bool = False
-    focus: bool = False
+    focus: bool | FocusChoice = False
     tuned: SearchSettings | None = None
     """Replaces the ``[search]`` settings."""
     answering: SearchFunction | None = None

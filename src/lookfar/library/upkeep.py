@@ -38,7 +38,11 @@ def freshen_indexed(
     if not all(folder.indexed for folder in members.folders.values()):
         return None
     members.settle()
-    companions: dict[str, Collection] = {**members.histories(look=False), **members.memories()}
+    companions: dict[str, Collection] = {
+        **members.histories(look=False),
+        **members.memories(),
+        **members.added_sources(),
+    }
     notes: dict[str, tuple[Incomplete, ...]] = {}
     for collection in (*members.folders.values(), *companions.values()):
         with suppress(LookfarError):

@@ -6,7 +6,7 @@ If the check fails, the hit shows the text as it was indexed, with the state ``c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +14,7 @@ from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, dis
 from lookfar.retrieve.answer.focus import FocusQuery, find_best_sentences
 from lookfar.retrieve.locate.places import list_places, stored_places
 from lookfar.retrieve.locate.sections import find_innermost, find_moved, note_stale
+from lookfar.retrieve.ranking import Rated
 from lookfar.text.extract.formats import extractor_for
 
 if TYPE_CHECKING:
@@ -44,16 +45,18 @@ def cite(
 ) -> tuple[list[Hit], list[Incomplete]]:
     """Return hits for passages, in their order, and a note on files that have changed.
 
-    With ``focus``, each hit reports which of its sentences answer that question best.
+    With ``focus``, each hit that it chooses reports which of its sentences answer best.
     """
+    chosen = _choose_focused(passages, asked, focus)
     _preload(passages, asked)
     reader = _Reader(asked)
     hits: list[Hit] = []
-    for passage in passages:
+    for number, passage in enumerate(passages):
         place = passage.place
+        wanted = focus if number in chosen else None
         text, span, state = reader.read_verified(passage)
         path, part, parts = _choose_headings(passage)
-        focused = _find_focus(text[:max_chars], span, focus, place.lane == "code") if focus else ()
+        focused = _find_focus(text[:max_chars], span, wanted, place.lane == "code")
         definition = reader.find_definition(passage, focused[0]) if focused else None
         hits.append(
             Hit(
@@ -92,8 +95,29 @@ def cite(
     return hits, note_stale(reader.stale)
 
 
-def _find_focus(text: str, span: Span, asked: FocusQuery, code: bool) -> tuple[Span, ...]:
-    """Return the spans of the sentences that answer best, best first."""
+def _choose_focused(
+    passages: Sequence[Passage], asked: Sequence[Source], focus: FocusQuery | None
+) -> Container[int]:
+    """Return the numbers of the passages whose sentences are compared with the question."""
+    if focus is None or focus.choose is None:
+        return range(len(passages) if focus is not None else 0)
+    return focus.choose(
+        [
+            Rated(
+                asked[passage.source].collection,
+                passage.place.uri,
+                passage.place.lane,
+                round(passage.score, 6),
+            )
+            for passage in passages
+        ]
+    )
+
+
+def _find_focus(text: str, span: Span, asked: FocusQuery | None, code: bool) -> tuple[Span, ...]:
+    """Return the spans of the sentences that answer best, best first; none if it is not asked."""
+    if asked is None:
+        return ()
     spans = []
     for sentence in find_best_sentences(text, asked, code=code):
         first = span.start_line + text.count("\n", 0, sentence.start)

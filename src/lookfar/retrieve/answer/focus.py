@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.ports import Embedder
 from lookfar.retrieve.question.names import compile_definition_pattern, find_names
-from lookfar.retrieve.ranking import Ranking
+from lookfar.retrieve.ranking import FocusChoice, Ranking
 from lookfar.store.keywords.analyser import analyse
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class FocusQuery:
     embedder: Embedder | None = None
     names: tuple[str, ...] = ()
     """The name, if the question asks for nothing else: the line that defines it answers best."""
+    choose: FocusChoice | None = None
+    """Which hits are to be looked at; all without it."""
 
     @classmethod
     def from_ranking(cls, ranking: Ranking) -> FocusQuery:
@@ -71,9 +73,10 @@ class FocusQuery:
         total = sum(rarity.values())
         weights = {term: weight / total for term, weight in rarity.items()} if total else {}
         names = tuple(name.last for name in find_names(plan) if name.alone)
+        choose = plan.focus if callable(plan.focus) else None
         if plan.embedder is None or not plan.embedder.quick or plan.vector is None:
-            return cls(weights, names=names)
-        return cls(weights, plan.vector, plan.embedder, names)
+            return cls(weights, names=names, choose=choose)
+        return cls(weights, plan.vector, plan.embedder, names, choose)
 
 
 def find_best_sentences(text: str, asked: FocusQuery, *, code: bool) -> list[Sentence]:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from lookfar.model import ROOT_HEADING, Answer, Hit
 from lookfar.retrieve.answer.pack import tokens
+from lookfar.retrieve.ranking import Rated
 from lookfar.serve.show.printable import safe_name
 
 MAP_TOKENS = 950
@@ -30,6 +31,8 @@ MOST_DOCUMENTS = 8
 """Documents in the map of one question."""
 _MOST_AMONG_SEVERAL = 3
 """Documents per question in a map of several questions, which is for finding where to look."""
+_KINDS = ("docs", "code")
+"""Kinds of which the best document is always shown."""
 _MOST_PLACES = 3
 """Places of one document."""
 _DROP = 0.65
@@ -199,6 +202,35 @@ def draw_map(
     )
 
 
+def find_showable(hits: Sequence[Rated], budget: int) -> set[int]:
+    """Return the numbers of the hits that the map of one question may show, without a limit.
+
+    It is known before the texts of hits are looked at, so that work on the others can be saved.
+    """
+    grouped: dict[tuple[str, str], list[int]] = {}
+    scores: dict[str, list[float]] = {}
+    for number, hit in enumerate(hits):
+        key = hit.collection, hit.uri
+        if key not in grouped:
+            scores.setdefault(hit.lane, []).append(hit.score)
+        grouped.setdefault(key, []).append(number)
+    documents = list(grouped.values())
+    most = _count_most(budget, among_several=False)
+    showable: set[int] = set()
+    count = 0
+    for numbers in documents:
+        first = hits[numbers[0]]
+        relative = _compare_score(first.score, scores[first.lane])
+        if count < most and not (count >= _LEAST_DOCUMENTS and relative < _DROP):
+            count += 1
+            showable.update(numbers)
+    # The best page and the best code may replace another document.
+    for kind in _KINDS:
+        best = next((numbers for numbers in documents if hits[numbers[0]].lane == kind), ())
+        showable.update(best)
+    return showable
+
+
 def draw_answer(answer: Answer, *, paths: bool = False) -> str:
     """Draw the map of one answer with all its hits, for a terminal or a file."""
     several = len(answer.generations) > 1
@@ -241,9 +273,14 @@ def _group(
         new = [place for place in places if place.hit.span.start not in seen.get(key, ())]
         document = _Document(describe(places[0].hit) + above, new[:_MOST_PLACES])
         best = scores[places[0].hit.lane]
-        document.score = places[0].hit.score / (best[:2][-1] or 1.0)
+        document.score = _compare_score(places[0].hit.score, best)
         documents.append(document)
     return documents
+
+
+def _compare_score(score: float, best: Sequence[float]) -> float:
+    """Return a score relative to that of the second best document of its kind."""
+    return score / (best[:2][-1] or 1.0)
 
 
 def _mark_lead(documents: Sequence[_Document], question: str) -> None:
@@ -294,8 +331,7 @@ def _lay_out(
     then further places get a sentence; the rest of the budget widens the best places. With
     ``everything``, documents are shown however low their scores.
     """
-    most = _MOST_AMONG_SEVERAL if among_several else MOST_DOCUMENTS
-    most = len(documents) if everything else max(most, budget // _TOKENS_A_DOCUMENT)
+    most = len(documents) if everything else _count_most(budget, among_several=among_several)
     selected: list[_Document] = []
     spent = 0
     for document in documents:
@@ -336,12 +372,18 @@ def _lay_out(
     return _Part(selected)
 
 
+def _count_most(budget: int, *, among_several: bool) -> int:
+    """Return how many documents the map of a question shows at most."""
+    most = _MOST_AMONG_SEVERAL if among_several else MOST_DOCUMENTS
+    return max(most, budget // _TOKENS_A_DOCUMENT)
+
+
 def _with_every_kind(selected: list[_Document], documents: Sequence[_Document]) -> list[_Document]:
     """Make sure that the best page and the best code are shown, replacing the last document.
 
     Scores of different kinds are computed differently, so one kind may crowd out the other.
     """
-    for kind in ("docs", "code"):
+    for kind in _KINDS:
         if len(selected) < _LEAST_DOCUMENTS or any(document.kind == kind for document in selected):
             continue
         best = next((document for document in documents if document.kind == kind), None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -16,8 +17,16 @@ from lookfar.errors import InvalidArgument, how_many
 from lookfar.model import Answer, Filters, Hit, Incomplete, Lane
 from lookfar.retrieve.answer.pack import pack, tokens
 from lookfar.retrieve.locate.address import format_citation
+from lookfar.retrieve.ranking import FocusChoice
 from lookfar.serve.show import json_shapes
-from lookfar.serve.show.answer_map import MAP_TOKENS, AnswerMap, Question, draw_map, name_document
+from lookfar.serve.show.answer_map import (
+    MAP_TOKENS,
+    AnswerMap,
+    Question,
+    draw_map,
+    find_showable,
+    name_document,
+)
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.show.locations import name_part
 from lookfar.serve.show.printable import safe_name
@@ -132,6 +141,7 @@ class _Searches:
         self._given = given
         self._call = call
         self._pinned = cursor.generation
+        self.focus: bool | FocusChoice = given.detail != "passages"
         self.notes: list[Incomplete] = []
 
     def ask(self, question: str, top_k: int) -> Answer:
@@ -160,7 +170,7 @@ class _Searches:
             sources=True,
             # A search for docs wants pages; comments come with code.
             tuned=replace(self._library.settings.search, comments=False),
-            focus=given.detail != "passages",
+            focus=self.focus,
             on_progress=self._call.on_progress(),
         )
 
@@ -186,7 +196,12 @@ def _filters(given: SearchInput) -> Filters:
 def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) -> Result:
     questions = given.questions
     skip = cursor.offsets if given.cursor else (0,) * len(questions)
+    budget = given.budget
+    if not budget:
+        budget = MAP_TOKENS if len(questions) == 1 else _MAP_TOKENS_EACH * len(questions)
     searches = _Searches(session, given, call, cursor)
+    if len(questions) == 1 and given.detail == "map" and not given.top_k and not max(skip):
+        searches.focus = partial(find_showable, budget=budget)
     wanted = (given.top_k or _MAPPED_HITS) + 3 * max(skip)
     answers = [searches.ask(question, wanted + 1) for question in questions]
     several = len(session.library.collections) > 1
@@ -210,9 +225,6 @@ def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) 
             following = next_page(session, given, about, reached, states)
         return _mapped(answers, answer_map, notes, following, given)
 
-    budget = given.budget
-    if not budget:
-        budget = MAP_TOKENS if len(questions) == 1 else _MAP_TOKENS_EACH * len(questions)
     result = bounded(show, budget, LEAST_TOKENS)
     first = next((hit.collection for answer in answers for hit in answer.hits), "")
     session.library.record_answer(first, result.data["tokens"], result.data["document_tokens"])
