@@ -1,12 +1,18 @@
 """What does MCP cost over the library itself, and what does each session cost?
 
-    python bench/mcp.py FOLDER [--times 20]
+    python bench/mcp.py FOLDER [--times 20] [--against COMMIT] [--steps]
 
 Starts ``lookfar mcp FOLDER`` as MCP clients do. Times, from the start of the process, the
 answer to ``tools/list``: once cold (the daemon is started, too), then with a warm daemon;
 and a warm ``search`` over stdio beside the same search in the library, both in this run.
 Lets ten sessions search at once. Prints the resident memory of a relay and of the daemon,
 at work and at rest (watching, model unloaded). Uses a runtime folder of its own.
+
+First it prints what each step of a search over stdio costs, in processor time, which a busy
+machine distorts least: a search in the library, what the tool asks for (more hits, with their best
+sentences), the tool as a whole (with its map and its data), and the daemon and the relay for a
+search and for a ping. ``--against`` prints the same steps of another commit, asked in turn, and the
+ratios; ``--steps`` prints nothing else.
 """
 
 from __future__ import annotations
@@ -78,6 +84,10 @@ class Session:
         self.ask(method, {})
         return time.perf_counter() - self.began
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def memory(self) -> float:
         return megabytes(self._process.pid)
 
@@ -105,6 +115,102 @@ def bare_start() -> float:
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", "pass"], check=True)
     return time.perf_counter() - began
+
+
+_STEPS = """
+import json, os, sys, time
+folder, questions, bench = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+sys.path.append(bench)
+sys.modules.pop("mcp", None)
+import importlib.util
+spec = importlib.util.spec_from_file_location("bench_mcp", bench + "/mcp.py")
+bench_mcp = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(bench_mcp)
+from lookfar import Library
+from lookfar.serve.daemon import endpoint
+from lookfar.serve.http.rest import HttpCall
+from lookfar.serve.tools.search import SEARCH
+from lookfar.serve.tools.tool import Session
+
+def cost(work, clock):
+    before = clock()
+    for question in questions:
+        work(question)
+    return (clock() - before) / len(questions) * 1000
+
+with Library.open(folder) as library:
+    library.index()
+    library.watch()
+    library.drain(60.0)
+    tool = Session(library)
+    asks = {
+        "search in the library": lambda q: library.search(q),
+        "the search of the tool": lambda q: library.search(
+            q, top_k=25, commits=True, memories=True, focus=True),
+        "the tool as a whole": lambda q: SEARCH.run(tool, {"query": q}, HttpCall()),
+    }
+    for question in questions[:20]:
+        asks["the tool as a whole"](question)
+    best = {}
+    for name, work in asks.items():
+        best[name] = min(cost(work, time.process_time) for _ in range(3))
+client = bench_mcp.Session(folder)
+client.first("tools/list")
+daemon = (endpoint.daemon_status() or {})["pid"]
+for question in questions[:20]:
+    client.search(question)
+both = lambda: bench_mcp.cpu_seconds(daemon) + bench_mcp.cpu_seconds(client.pid)
+best["daemon and relay"] = min(cost(client.search, both) for _ in range(3))
+best["  for a ping"] = min(cost(lambda _: client.ask("ping", {}), both) for _ in range(3))
+client.end()
+endpoint.daemon_stop()
+print(json.dumps(best))
+"""
+
+
+def measure_steps(source: Path, folder: str, count: int) -> dict[str, float]:
+    """Return the milliseconds of processor time of each step of a search, for a source tree."""
+    asked = [QUESTIONS[number % len(QUESTIONS)] for number in range(count)]
+    with tempfile.TemporaryDirectory(prefix="lf") as place:
+        homes = dict.fromkeys(("XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_DATA_HOME"), place)
+        output = subprocess.run(
+            [sys.executable, "-c", _STEPS, folder, json.dumps(asked), str(Path(__file__).parent)],
+            env={**os.environ, **homes, "PYTHONPATH": str(source)},
+            check=True,
+            stdout=subprocess.PIPE,
+        ).stdout
+    steps: dict[str, float] = json.loads(output.splitlines()[-1])
+    return steps
+
+
+def compare_steps(folder: str, count: int, against: str | None) -> None:
+    root = Path(__file__).resolve().parent.parent
+    with tempfile.TemporaryDirectory(prefix="lf") as work:
+        trees = {"now": root / "src"}
+        if against:
+            archive = subprocess.run(
+                ["git", "archive", against, "src"], cwd=root, check=True, capture_output=True
+            ).stdout
+            subprocess.run(["tar", "x", "-C", work], input=archive, check=True)
+            trees["before"] = Path(work, "src")
+        rounds = [
+            {name: measure_steps(tree, folder, count) for name, tree in trees.items()}
+            for _ in range(2 if against else 1)
+        ]
+    print(f"milliseconds of processor time for a question: {', '.join(trees)}")
+    for step in rounds[0]["now"]:
+        best = [min(measured[name][step] for measured in rounds) for name in trees]
+        ratio = f"  {best[1] / best[0]:.2f}x less" if against and best[0] else ""
+        print(f"  {step:26} {'  '.join(f'{cost:6.2f}' for cost in best)}{ratio}")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of a process, where /proc tells it; 0 elsewhere."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def measure(folder: str, times: int) -> None:
@@ -195,11 +301,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder")
     parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--against", metavar="COMMIT", help="also measure the steps of this commit")
+    parser.add_argument("--steps", action="store_true", help="measure nothing but the steps")
     given = parser.parse_args()
     work = tempfile.mkdtemp(prefix="lf")
     os.environ |= {"XDG_RUNTIME_DIR": work, "XDG_STATE_HOME": work, "XDG_DATA_HOME": work}
     try:
-        measure(given.folder, given.times)
+        compare_steps(given.folder, 5 * given.times, given.against)
+        if not given.steps:
+            measure(given.folder, given.times)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

@@ -38,6 +38,7 @@ from lookfar.serve.toolsets import load_tools, load_toolset
 _PRELOADED = (
     *("lookfar.serve.tools.table", "lookfar.serve.toolsets.ragdocs"),
     *("lookfar.retrieve.search", "lookfar.retrieve.grep.matching_lines"),
+    *("lookfar.library.reading", "lookfar.library.searching", "lookfar.library.upkeep"),
     *("lookfar.collections.commits", "lookfar.collections.memories"),
     *("lookfar.collections.drift_marks", "lookfar.embed.bundled", "lookfar.store.opening"),
     *("numkong", "numpy.ma", "mmap"),
