@@ -18,6 +18,7 @@ from lookfar.errors import (
     IOFailed,
     LookfarError,
     NotFound,
+    how_many,
 )
 from lookfar.library.members import Members, is_history, is_memories
 from lookfar.model import Filters, Incomplete
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from lookfar.retrieve.ranking import Plan, Source
 
 MISSING_REASON: Final = {"commits": "no_history", "memory": "no_memory", "outside": "no_source"}
+PACKAGE_PATIENCE: Final = 20.0
+"""Seconds that a question about packages waits for those that were never indexed."""
 _MAX_NAMED: Final = 5
 """Missing paths that an empty answer explains."""
 _NOT_SKIPPED: Final = frozenset(("gone", "no_parser", "not_included"))
@@ -53,6 +56,8 @@ class Scope:
     """Whether sources that were added are asked in addition to everything else."""
     history: bool = False
     """Whether the query is about what happened, so that commits are indexed for it."""
+    question: str = ""
+    """The words of the query, which may name packages."""
 
 
 def select_collections(members: Members, scope: Scope) -> Mapping[str, Collection]:
@@ -83,7 +88,9 @@ def _select_by_filters(members: Members, scope: Scope) -> Mapping[str, Collectio
     readable = not lanes or not {"docs", "code"}.isdisjoint(lanes)
     if "sources" in lanes or (scope.sources and current and readable):
         others |= members.added_sources()
-    if lanes and set(lanes) <= {"memory", "documents", "sources"}:
+    if "deps" in lanes:
+        others |= members.packages_for(scope.question, PACKAGE_PATIENCE)[0]
+    if lanes and set(lanes) <= {"memory", "documents", "sources", "deps"}:
         return others
     return {**_select_folders_and_commits(members, scope), **others}
 
@@ -145,9 +152,20 @@ def open_sources(
         notes += own_notes if len(selected) == 1 else name_collection(name, own_notes)
     if not sources and rebuilding is not None:
         raise rebuilding
+    if "deps" in scope.filters.lanes:
+        notes += _note_missing_packages(members, scope)
     if not sources:
         notes.append(_note_nothing_selected(scope.filters))
     return sources, notes
+
+
+def _note_missing_packages(members: Members, scope: Scope) -> list[Incomplete]:
+    """Return a note if packages that a question is about are not indexed yet."""
+    missing = members.packages_for(scope.question)[1]
+    if not missing:
+        return []
+    detail = f"{how_many(missing, 'package')} not indexed yet; to index all: lookfar deps"
+    return [Incomplete("rebuilding", detail)]
 
 
 def _hide_superseded(plan: Plan, collection: Collection) -> Plan:
@@ -171,6 +189,9 @@ def _note_nothing_selected(filters: Filters) -> Incomplete:
     """Return the note that says why no collection could be asked."""
     if "documents" in filters.lanes:
         return Incomplete("no_documents", "no documents have been inserted yet")
+    if "deps" in filters.lanes:
+        detail = "no installed packages were found: lookfar looks for .venv, node_modules,"
+        return Incomplete("no_source", f"{detail} Cargo.lock, go.mod and pom.xml")
     if "sources" in filters.lanes:
         return Incomplete("no_source", "no source was added for this folder: lookfar add ORIGIN")
     if filters.lanes == ("memory",):

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from lookfar.collections.memories import Memories
     from lookfar.collections.outside.collection import Outside
     from lookfar.collections.outside.opened import OutsideSources
+    from lookfar.collections.outside.packages import ProjectPackages
     from lookfar.config import Settings
 
 _HISTORY: Final = "@git"
 _MEMORY: Final = "@memory"
 _DOCUMENTS: Final = "@documents"
+_ADDED: Final = "@source"
 _OUTSIDE: Final = ("@source", "@pypi", "@npm", "@crates", "@go", "@maven")
 USER_MEMORIES: Final = f"user{_MEMORY}"
 
@@ -200,7 +202,8 @@ class Members:
 
     def outside(self, name: str) -> Outside:
         """Return an outside source by its name."""
-        if not self.reaches(name):
+        # Packages are public, and belong to whoever may read a project that uses them.
+        if name.endswith(_ADDED) and not self.reaches(name):
             raise NotFound(
                 "Your token does not give access to such a source.",
                 hint=f"Ask for a token with --collection {name}",
@@ -212,6 +215,30 @@ class Members:
         roots = [folder.root.path for folder in self.folders.values()]
         added = self._outside.added_for(roots)
         return {name: outside for name, outside in added.items() if self.reaches(name)}
+
+    def packages(self) -> dict[str, ProjectPackages]:
+        """Return the packages of each folder by its name."""
+        return {
+            name: self._outside.packages_of(folder.root.path)
+            for name, folder in self.folders.items()
+        }
+
+    def packages_for(
+        self, question: str, wait_seconds: float = 0.0
+    ) -> tuple[dict[str, Outside], int]:
+        """Return the packages that a question is about, and how many are not ready yet.
+
+        What was never asked for is prepared first, while ``wait_seconds`` have not passed.
+        """
+        opened: dict[str, Outside] = {}
+        missing = 0
+        for packages in self.packages().values():
+            chosen = packages.choose(question)
+            packages.prepare(wait_seconds, chosen)
+            ready = packages.open(chosen)
+            missing += len(chosen) - len(ready)
+            opened |= ready
+        return opened, missing
 
     def close(self) -> None:
         self._outside.close()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.model import OutsideSource, SourceChange
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from lookfar.collections.outside.opened import OutsideSources
     from lookfar.index.progress import OnProgress
     from lookfar.library.members import Members
+
+
+_PREPARE_SECONDS: Final = 86_400.0
 
 
 class SourceManager:
@@ -113,6 +116,34 @@ class SourceManager:
         self._outside.forget(name)
         shelf.remove(name)
         return source
+
+    def packages(
+        self,
+        *,
+        prepare: bool = True,
+        on_package: Callable[[str, int, int], None] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return the installed packages of the folders; index those that are not yet indexed."""
+        rows: list[dict[str, Any]] = []
+        for packages in self._members.packages().values():
+            installed = packages.find()
+            if prepare:
+                packages.prepare(_PREPARE_SECONDS, on_package=on_package)
+            ready = packages.list_ready()
+            rows += [
+                {
+                    "name": package.name,
+                    "version": package.version,
+                    "registry": package.registry,
+                    "direct": package.direct,
+                    "place": package.place,
+                    "source": ready.get(package.full_name, ""),
+                    "state": "indexed" if package.full_name in ready else "not indexed",
+                    "problem": packages.failures.get(package.full_name, ""),
+                }
+                for package in installed
+            ]
+        return rows
 
     def full_name(self, name: str) -> str:
         """Return the name with its suffix, which is optional."""

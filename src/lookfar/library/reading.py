@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection as Several
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,12 @@ from lookfar.collections import call_graphs, embeds, read_documents
 from lookfar.collections.passes import PATIENCE
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound, RepositoryRefused
-from lookfar.library.asking import MISSING_REASON, explain_skipped, name_collection
+from lookfar.library.asking import (
+    MISSING_REASON,
+    PACKAGE_PATIENCE,
+    explain_skipped,
+    name_collection,
+)
 from lookfar.library.members import Members, is_history, is_memories
 from lookfar.model import (
     CallDirection,
@@ -48,12 +54,34 @@ def read(members: Members, target: str, collection: str, before: int | None = No
         reading = read_documents.read(members.find(name), wanted, name=name)
         return _mark_superseded(members, reading)
     except NotFound as error:
+        found = _read_from_package(members, target) if name in members.folders else None
+        if found is not None:
+            return found
         uri = wanted.uri if isinstance(wanted, Target) else parse_target(wanted, False).uri
         reason = explain_skipped(members, uri) if name in members.folders else ""
         if not reason:
             raise
         hint = f"It is not indexed{reason}."
         raise NotFound(error.message, hint=hint, details=error.details) from error
+
+
+def _read_from_package(members: Members, target: str) -> Reading | None:
+    """Read a definition of an installed package by its full name, such as requests.Session.get.
+
+    Only packages that are indexed are looked at; None if it is not one of theirs.
+    """
+    top, _, rest = target.partition(".")
+    if not rest or not is_symbol_name(target):
+        return None
+    for packages in members.packages().values():
+        chosen = [package for package in packages.find() if top in (package.name, *package.imports)]
+        packages.prepare(PACKAGE_PATIENCE, chosen)
+        for name, outside in packages.open(chosen).items():
+            parts = rest.split(".")
+            for start in range(len(parts)):
+                with suppress(NotFound):
+                    return read_documents.read(outside, ".".join(parts[start:]), name=name)
+    return None
 
 
 def _read_before(members: Members, target: str, collection: str, before: int) -> Reading:

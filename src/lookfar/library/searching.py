@@ -72,7 +72,8 @@ def search(
         return _list_instead(members, question, scope, on_progress, started)
     members.settle()
     settings, filters = question.settings(members), scope.filters
-    scope = replace(scope, history=scope.commits and asks_for_history(question.text))
+    history = scope.commits and asks_for_history(question.text)
+    scope = replace(scope, history=history, question=question.text)
     selected = select_collections(members, scope)
     if question.hypothesis and not settings.hypothesis:
         raise InvalidArgument(

@@ -15,6 +15,7 @@ from lookfar.errors import RootNotFound
 if TYPE_CHECKING:
     from lookfar.collections.collection import OpenModel
     from lookfar.collections.outside.collection import Outside
+    from lookfar.collections.outside.packages import ProjectPackages
     from lookfar.config import Settings
     from lookfar.model import OutsideSource
 
@@ -40,6 +41,7 @@ class OutsideSources:
         self._load_settings = load_settings
         self._open_model = open_model
         self._opened: dict[str, Outside] = {}
+        self._packages: dict[str, ProjectPackages] = {}
         self._lock = Lock()
 
     @property
@@ -79,6 +81,15 @@ class OutsideSources:
                 opened[source.name] = self.open(source.name)
         return opened
 
+    def packages_of(self, folder: str) -> ProjectPackages:
+        """Return the packages that the project in a folder uses."""
+        from lookfar.collections.outside.packages import ProjectPackages
+
+        with self._lock:
+            if folder not in self._packages:
+                self._packages[folder] = ProjectPackages(self, Path(folder))
+            return self._packages[folder]
+
     def forget(self, name: str) -> None:
         """Close a collection, so that it is opened again."""
         with self._lock:
@@ -87,6 +98,8 @@ class OutsideSources:
             outside.close()
 
     def close(self) -> None:
+        for packages in self._packages.values():
+            packages.close()
         for name in list(self._opened):
             self.forget(name)
 

@@ -10,6 +10,7 @@ from lookfar.serve.cli.completion import add_completions, completion
 from lookfar.serve.cli.config import config
 from lookfar.serve.cli.copy import copy
 from lookfar.serve.cli.daemon import daemon
+from lookfar.serve.cli.deps import deps
 from lookfar.serve.cli.doc import doc, undo
 from lookfar.serve.cli.doctor.command import doctor
 from lookfar.serve.cli.documents import documents
@@ -35,7 +36,7 @@ _COMMANDS = (
     *(index, search, read, outline, related, graph, why, watch, reindex, status, history),
     *(tags, properties, snapshots),
     *(doc, undo, remember, memory, documents),
-    *(add, update, sources),
+    *(add, update, sources, deps),
     *(drift, eval_, setup, doctor, verify, config, logs, copy, delete),
     *(mcp, serve, tokens, daemon),
     completion,

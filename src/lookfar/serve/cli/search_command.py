@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MATCHED_FILES: Final = 20
 _LISTED_FILES: Final = 1_000
 """The default number of documents when only paths or counts are shown."""
-_OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory", "sources"))
+_OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory", "sources", "deps"))
 """Kinds that are searched without an index of the folder."""
 
 
@@ -112,7 +112,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory", "sources"
     "--kind",
     "kinds",
     multiple=True,
-    type=click.Choice(("docs", "code", "commits", "memory", "documents", "sources")),
+    type=click.Choice(("docs", "code", "commits", "memory", "documents", "sources", "deps")),
     help="Only this kind of source. Repeatable.",
 )
 @click.option("--docs", is_flag=True, help="Only documentation, like --kind docs.")

@@ -1,0 +1,47 @@
+"""``lookfar deps``: the installed packages of a project, indexed at their exact versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lookfar.serve.cli.exits import write, write_json, write_table
+from lookfar.serve.cli.options import examples, folder_argument, library_options, open_library
+from lookfar.serve.show import progress
+from lookfar.serve.show.printable import safe_name
+
+
+@examples("lookfar deps", "lookfar deps --list", "lookfar deps ~/project --json")
+@click.command()
+@folder_argument()
+@click.option("--list", "only_list", is_flag=True, help="Show the packages, and index nothing.")
+@library_options
+def deps(path: str, only_list: bool, as_json: bool, **options: Any) -> None:
+    """Index the packages that a project uses.
+
+    They are found in .venv, node_modules, and the caches of cargo, Go and Maven, at the versions
+    that are installed. PATH is the project (default: the current folder).
+    """
+    with open_library(path, options) as library, progress.show_fetch() as on_package:
+        listed = library.outside.packages(prepare=not only_list, on_package=on_package)
+    if as_json:
+        write_json({"packages": listed})
+        return
+    rows = [
+        [
+            safe_name(row["name"]),
+            safe_name(row["version"]),
+            row["registry"],
+            "direct" if row["direct"] else "",
+            row["state"] if not row["problem"] else f"failed: {safe_name(row['problem'])}",
+        ]
+        for row in listed
+    ]
+    write_table(
+        ("package", "version", "registry", "", "state"),
+        rows,
+        "No installed packages were found: .venv, node_modules, Cargo.lock, go.mod and pom.xml.",
+    )
+    if rows and not only_list:
+        write("Ask about them: lookfar search QUESTION --kind deps")
