@@ -202,7 +202,7 @@ class Members:
 
     def outside(self, name: str) -> Outside:
         """Return an outside source by its name."""
-        # Packages are public, and belong to whoever may read a project that uses them.
+        # Packages are public: everyone who may read a project may read those that it uses.
         if name.endswith(_ADDED) and not self.reaches(name):
             raise NotFound(
                 "Your token does not give access to such a source.",
