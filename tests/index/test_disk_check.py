@@ -17,6 +17,7 @@ import pytest
 
 from lookfar.index import freshness
 from lookfar.index.disk_record import AGREEMENT_FILE, INVENTORY_FILE, Anchor, DiskRecord
+from lookfar.index.keeper import Pass
 from lookfar.library import Library
 from lookfar.sources.folder.inventory import Entries, Inventory
 from lookfar.store.shared.snapshot import StoredSnapshot
@@ -153,6 +154,53 @@ def test_a_damaged_record_costs_only_time(
     (index / name).write_bytes(content)
     (root / "two" / "new.md").write_text("okapi\n")
     assert ask("okapi") == ({"two/new.md"}, [])
+
+
+@pytest.mark.usefixtures("never_walk")
+def test_the_first_pass_of_a_keeper_looks_and_finds_what_changed_before_it(
+    root: Path, tmp_path: Path
+) -> None:
+    (root / "two" / "new.md").write_text("okapi\n")
+    (root / "one/page.md").unlink()
+    passes: list[Pass] = []
+    with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
+        library.watch(on_pass=passes.append)
+        assert library.drain(30.0)
+        assert [(done.error, done.result.added, done.result.removed) for done in passes] == [
+            ("", 1, 1)
+        ]
+        assert library.search("okapi").incomplete == ()
+
+
+@pytest.mark.usefixtures("never_walk")
+def test_a_keeper_that_finds_nothing_opens_no_writer(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def writer(*_: object, **__: object) -> None:
+        raise AssertionError("a writer was opened")
+
+    with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
+        monkeypatch.setattr(type(library.folder().store), "writer", writer)
+        library.watch()
+        assert library.drain(30.0)
+        watching = library.watching()
+        assert watching is not None
+        assert (watching.last_error, watching.passes) == ("", 1)
+
+
+def test_the_first_pass_of_a_keeper_reads_files_again_that_were_read_too_soon(
+    ask: Ask, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lookfar.sources.fingerprints.SETTLING_NS", 10**15)
+    (root / "two" / "new.md").write_text("okapi\n")
+    assert ask("okapi")[0] == {"two/new.md"}
+    monkeypatch.setattr("lookfar.sources.fingerprints.SETTLING_NS", 0)
+    passes: list[Pass] = []
+    with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
+        library.watch(on_pass=passes.append)
+        assert library.drain(30.0)
+    assert [sorted(done.work.only or ()) for done in passes] == [[]]
+    assert [done.result.unchanged for done in passes] == [1]
 
 
 def test_other_rules_are_applied_at_once(ask: Ask) -> None:

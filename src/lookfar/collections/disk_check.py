@@ -11,14 +11,15 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lookfar.common.turns import TURNS
 from lookfar.errors import IndexBusy, IOFailed, ModelUnavailable
 from lookfar.index import freshness
-from lookfar.index.disk_record import Anchor, DiskRecord, anchor_at
-from lookfar.index.recipe import hash_admission
+from lookfar.index.disk_record import Anchor, DiskRecord, make_anchor
+from lookfar.index.recipe import epoch_fingerprint, hash_admission
 from lookfar.model import Incomplete
 from lookfar.sources.folder.walk import OutOfTime
 
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.index.build import Build
     from lookfar.index.progress import OnProgress
+    from lookfar.index.strategies import Work
     from lookfar.model import IndexReport
-    from lookfar.ports import CollectionSnapshot, Store
+    from lookfar.ports import CollectionSnapshot, Embedder, Store
     from lookfar.sources.confine import Root
     from lookfar.sources.folder.policy import Policy
     from lookfar.sources.folder.walk import Walk
 
+_MOST_NARROWED: Final = 1_000
+"""Files that a pass may name; for more of them, a walk takes no longer."""
 _PASS_PATIENCE: Final = 3.0
 """Seconds that a query waits for the running pass, so that what was just saved is found."""
 
@@ -53,6 +57,9 @@ class Compared(Protocol):
     @property
     def policy(self) -> Policy: ...
 
+    @property
+    def embedder(self) -> Embedder | None: ...
+
     def run_pass(self, before: Walk | None, **options: Any) -> IndexReport: ...
 
 
@@ -63,6 +70,7 @@ class DiskCheck:
         self._files = files
         self._record = DiskRecord(files.store.folder)
         self._searches = count()
+        self._first = True
 
     def run(self, on_progress: OnProgress | None) -> list[Incomplete]:
         """Bring a few changed files up to date, and return notes on the rest."""
@@ -108,7 +116,8 @@ class DiskCheck:
         )
 
     def _anchor(self, snapshot: CollectionSnapshot) -> Anchor:
-        return anchor_at(self._files.store.fingerprint(), snapshot)
+        fingerprint = self._files.store.fingerprint()
+        return make_anchor(fingerprint, snapshot.generation, snapshot.manifest())
 
     def _is_few(self, outcome: freshness.Outcome) -> bool:
         # With the strategy git, uncommitted changes are reported but not indexed.
@@ -168,17 +177,38 @@ class DiskCheck:
             passes.lock.release()
             TURNS.settle()
 
+    def narrow(self, work: Work) -> Work:
+        """Return what the first pass of this process has to look at, if not everything.
+
+        Later passes over everything walk, so that nothing depends on the inventory for long.
+        """
+        files = self._files
+        first, self._first = self._first, False
+        if not first or work.only is not None or not files.store.exists:
+            return work
+        if files.store.fingerprint() != epoch_fingerprint(files.settings, files.embedder):
+            return work
+        with files.store.snapshot() as snapshot:
+            outcome = self.look(snapshot)
+            if outcome is None:
+                return work
+            only = frozenset((*outcome.stale, *snapshot.unsettled()))
+            return replace(work, only=only) if len(only) <= _MOST_NARROWED else work
+
     # -- the inventory -----------------------------------------------------------
 
     def note_pass(self, build: Build, report: IndexReport, walked: Walk | None) -> None:
         """Keep the inventory of a full pass, or add the documents of a small one to the record."""
-        with self._files.store.snapshot() as snapshot:
-            anchor = self._anchor(snapshot)
-        if anchor.generation != report.generation:
+        if build.examined is not None and report.generation == build.base:
+            return
+        # Not from a snapshot, which would open the keyword index.
+        active, generations = self._files.store.history()
+        manifests = {generation.number: generation.manifest for generation in generations}
+        if active != report.generation or active not in manifests:
             return  # Another process has written since.
+        anchor = make_anchor(self._files.store.fingerprint(), active, manifests[active])
         if build.examined is not None:
-            if report.generation != build.base:
-                self._record.add_changes(build.base, anchor, build.examined)
+            self._record.add_changes(build.base, anchor, build.examined)
         elif walked is not None:
             self._keep(walked, anchor)
 
@@ -186,6 +216,11 @@ class DiskCheck:
         inventory = freshness.take_inventory_of(walked, self._files.root)
         if inventory is not None:
             self._record.save(inventory, anchor)
+
+    def list_folders(self) -> list[str] | None:
+        """Return the folders of the inventory, if one was used by this process."""
+        inventory = self._record.loaded
+        return inventory.folders.uris if inventory is not None else None
 
     def rest(self) -> None:
         """Release the memory of the inventory."""

@@ -244,7 +244,11 @@ class Files(Collection):
         self.settle()
 
         def run() -> IndexReport:
+            nonlocal work
             with self.passes.hold(self.passes.stop_if_closing):
+                work = self.disk_check.narrow(work)
+                if work.only is not None and not work.only:
+                    return self._report_nothing()
                 return self.run_pass(
                     self.last_walk,
                     only=work.only,
@@ -256,6 +260,26 @@ class Files(Collection):
         report = self.healing.run(run, self.passes.stop_if_closing)
         self.scrubber.start_if_due()
         return report
+
+    def _report_nothing(self) -> IndexReport:
+        """Return the report of a pass that had nothing to do, for which no writer was opened."""
+        with self.store.snapshot() as snapshot:
+            generation = snapshot.generation
+        return IndexReport(
+            collection=self.name,
+            root=self.root.path,
+            generation=generation,
+            added=0,
+            changed=0,
+            removed=0,
+            unchanged=0,
+            chunks_embedded=0,
+            failures=(),
+            skipped={},
+            skipped_examples={},
+            seconds=0.0,
+            text_bytes=0,
+        )
 
     def make_maker(self) -> Maker:
         from lookfar.index.rederive import file_maker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -101,13 +101,19 @@ class Histories:
         require_writer("finding repositories takes a walk")
         folder = self._folder
         walked, now = folder.last_walk, time.monotonic()
-        if walked is not None and walked is self._looked_in and now < self._look_at:
+        if walked is self._looked_in and now < self._look_at:
             return
-        if walked is None or (walked is self._looked_in and folder.following.keeper is None):
-            # With a keeper, the pass after a new folder walks anyway.
-            walked = folder.walk()
+        followed = folder.following.keeper is not None
+        folders: Iterable[str] | None = None
+        if walked is None and followed:
+            folders = folder.disk_check.list_folders()
+        if folders is None:
+            if walked is None or (walked is self._looked_in and not followed):
+                # With a keeper, the pass after a new folder walks anyway.
+                walked = folder.walk()
+            folders = walked.memory.folders
         trusted = folder.settings.git.trusted
-        below = dict(list_repositories(folder.root.path, walked.memory.folders, trusted))
+        below = dict(list_repositories(folder.root.path, folders, trusted))
         with folder.settings_lock:
             self._below = below
         self._looked_in, self._look_at = walked, now + _LOOK_SECONDS

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from lookfar.errors import IOFailed
-from lookfar.ports import CollectionSnapshot
 from lookfar.sources.folder.inventory import Inventory
 from lookfar.store.ground import files
 from lookfar.store.ground.records import pack_record, unpack_record
@@ -38,8 +37,8 @@ class Anchor(NamedTuple):
     """The hash of its documents. A server may count from 1 again in another collection."""
 
 
-def anchor_at(fingerprint: str, snapshot: CollectionSnapshot) -> Anchor:
-    return Anchor(fingerprint, snapshot.generation, str(snapshot.manifest().get("content", "")))
+def make_anchor(fingerprint: str, generation: int, manifest: Mapping[str, Any]) -> Anchor:
+    return Anchor(fingerprint, generation, str(manifest.get("content", "")))
 
 
 class DiskRecord:
@@ -105,6 +104,11 @@ class DiskRecord:
             return self._loaded[1]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
+
+    @property
+    def loaded(self) -> Inventory | None:
+        """The inventory that was read last."""
+        return self._loaded[1] if self._loaded is not None else None
 
     def forget(self) -> None:
         """Release the memory of the inventory; the next query reads it again."""

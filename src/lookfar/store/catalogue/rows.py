@@ -747,6 +747,15 @@ def left_out(connection: Connection) -> dict[str, LeftOut]:
     return left
 
 
+def unsettled(connection: Connection, generation: int) -> list[str]:
+    """Return the documents of files that were read so soon after a write that they may differ."""
+    rows = connection.execute(
+        "SELECT uri FROM documents WHERE born <= ? AND (died IS NULL OR died > ?) AND settled = 0",
+        (generation, generation),
+    )
+    return [uri for (uri,) in rows]
+
+
 def failures(connection: Connection) -> list[Failure]:
     rows = connection.execute(
         "SELECT uri, code, message FROM left_out WHERE failed != 0 ORDER BY uri"

@@ -426,6 +426,9 @@ class StoredSnapshot(KeywordQueries, ABC):
     def known(self, uris: Collection[str] | None = None) -> dict[str, Known]:
         return catalog.known(self._connection, self.generation, uris)
 
+    def unsettled(self) -> list[str]:
+        return catalog.unsettled(self._connection, self.generation)
+
     def left_out(self) -> dict[str, LeftOut]:
         return catalog.left_out(self._connection)
 
