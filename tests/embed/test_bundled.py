@@ -200,6 +200,13 @@ def test_the_fingerprint_changes_with_rows_steps_costs_and_pieces(
     assert len(seen) == 5
 
 
+def test_a_long_name_is_split_where_a_long_word_is(embedder: BundledEmbedder) -> None:
+    """Seen to fail when a part of 33 letters was not split again: three words of a large corpus."""
+    word = "chargoggagoggmanchauggagoggchaubunagungamaugg"
+    slices = (word[:32], word[32:33], word[33:])
+    assert embedder.pieces(word.capitalize()) == b"".join(map(embedder.pieces, slices))
+
+
 def test_the_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_MAX_CACHED_WORDS", 100)
     embedder = BundledEmbedder()

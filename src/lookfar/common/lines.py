@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from itertools import accumulate, count
-from operator import add
+from typing import TYPE_CHECKING, Any
 
 from lookfar.model import Span
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_NEWLINE = ord("\n")
 
 
 class Lines:
@@ -15,11 +20,15 @@ class Lines:
     __slots__ = ("_starts",)
 
     def __init__(self, text: str) -> None:
-        lengths = map(len, text.split("\n"))
-        # The sums do not count the newlines; adding the line index does.
-        self._starts: list[int] = list(map(add, accumulate(lengths, initial=0), count()))
-        # Neither the end of the text nor a final newline starts another line.
-        self._starts.pop()
+        import numpy as np  # Here, because programs that only start must start quickly.
+
+        characters: NDArray[np.unsignedinteger[Any]]
+        if text.isascii():
+            characters = np.frombuffer(text.encode("ascii"), np.uint8)
+        else:
+            characters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        self._starts: list[int] = [0, *(np.flatnonzero(characters == _NEWLINE) + 1).tolist()]
+        # A final newline does not start another line.
         if len(self._starts) > 1 and self._starts[-1] == len(text):
             self._starts.pop()
 

@@ -125,6 +125,10 @@ class _PartCache(tokens.TokenCache):
         return _read_pieces(_FOLDER / _PIECES, self._costs)
 
     def tokenize(self, part: str) -> bytes:
+        # In lower case, a part may be longer than the longest, or have other parts.
+        again = parts(part)
+        if again != [part]:
+            return b"".join(map(self.__getitem__, again))
         return array("H", self._split(part)).tobytes()
 
 

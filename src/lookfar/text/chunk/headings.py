@@ -15,7 +15,7 @@ joined with the text before the first heading. All other chunks keep their ids.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from lookfar.common.lines import Lines
 from lookfar.model import Chunk, Document, Section, Span
@@ -29,8 +29,7 @@ _FLAT = 2
 parts. Other sections are split as little as possible: small parts lose words of their context."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(NamedTuple):
     """Neighbouring sections that share a chunk, with their common path."""
 
     first: int
@@ -115,7 +114,7 @@ def _strip_heading(document: Document, group: _Group, count: CountTokens) -> _Gr
     start = max(group.start, body)
     first = len(text[start : group.end]) - len(text[start : group.end].lstrip())
     start = text.rfind("\n", start, start + first) + 1 or start
-    return replace(group, start=start, tokens=count(text[start : group.end]))
+    return group._replace(start=start, tokens=count(text[start : group.end]))
 
 
 def _merge_small(
@@ -150,12 +149,12 @@ def _merge_upwards(
         if previous is not None and fits and small:
             bare = previous.bare and group.bare
             tokens = previous.tokens + group.tokens
-            merged[-1] = replace(previous, end=group.end, tokens=tokens, bare=bare)
+            merged[-1] = previous._replace(end=group.end, tokens=tokens, bare=bare)
             members.add(group.first)
             continue
         if previous is not None and previous.bare and (fits or not previous.tokens):
             tokens = previous.tokens + group.tokens
-            merged[-1] = replace(group, start=previous.start, tokens=tokens)
+            merged[-1] = group._replace(start=previous.start, tokens=tokens)
         else:
             merged.append(group)
         members = {group.first}
