@@ -1,8 +1,9 @@
-"""A limit on the processor time of a block, for tests that nothing takes far too long."""
+"""Limits on time that hold on a busy machine, too."""
 
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,3 +25,9 @@ def processor_time_below(seconds: float) -> Iterator[None]:
         if collects:
             gc.enable()
     assert taken < seconds, f"{taken:.2f} s of processor time, {seconds} s allowed"
+
+
+def scale_by_load(seconds: float) -> float:
+    """Return a limit for real time, longer if more processes want to run than there are cores."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return seconds * max(1.0, load / (os.cpu_count() or 1))

@@ -26,7 +26,7 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, **variables},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=580,
         check=False,
     )
 

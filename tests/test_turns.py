@@ -16,7 +16,7 @@ from lookfar.library import Library
 from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets import load_tools
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 
 
 class Calls:

@@ -20,7 +20,7 @@ from lookfar.library import Library
 from lookfar.store.sqlite.store import CollectionStore
 
 HASH = {"embed.provider": "hash", "index.workers": 1}
-DEADLINE = 60.0
+DEADLINE = 120.0
 
 
 @pytest.fixture

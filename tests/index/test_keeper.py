@@ -27,7 +27,7 @@ from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.watch import FolderWatcher
 
 HASH = {"embed.provider": "hash", "index.workers": 1}
-DEADLINE = 30.0
+DEADLINE = 120.0
 with_fences = pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
 
 

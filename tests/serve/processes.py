@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 """Generous: these machines are busy. Nothing below waits this long when all is well."""
 
 RELAY = """

@@ -26,7 +26,7 @@ from lookfar.sources.folder.watch import FolderWatcher, Hints, drop_nested
 
 LINUX = sys.platform == "linux"
 only_linux = pytest.mark.skipif(not LINUX, reason="needs inotify")
-DEADLINE = 60.0
+DEADLINE = 120.0
 MARK = "settled.md"
 
 # Watchdog's own, where it meets a new folder twice.

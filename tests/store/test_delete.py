@@ -15,7 +15,7 @@ from lookfar.library import Library
 from lookfar.store.ground.files import WriterLock
 from lookfar.store.sqlite.store import CollectionStore
 
-DEADLINE = 20.0
+DEADLINE = 120.0
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 TRANSPORTS: Final = ("stdio", "http")
-DEADLINE: Final = 60.0
+DEADLINE: Final = 120.0
 """Seconds to wait for one answer; shared machines are slow."""
 _REVISION: Final = "2024-11-05"
 

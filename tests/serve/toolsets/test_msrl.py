@@ -54,7 +54,7 @@ VAULT = {
     "notes/plain.md": "Nothing but the plain words about a quokka, under no heading.\n",
     "other/zebra.md": "# Other\n\nThe zebra again.\n",
 }
-DEADLINE = 20.0
+DEADLINE = 120.0
 
 
 @pytest.fixture

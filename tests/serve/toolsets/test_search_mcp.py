@@ -35,7 +35,7 @@ Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
 Unmet = Callable[..., list[str]]
 
-DEADLINE = 20.0
+DEADLINE = 120.0
 LONG = "\n\n".join(f"Paragraph {n} tells of lemurs. " + f"word{n} " * 60 for n in range(12))
 GUIDE = f"""# Guide
 

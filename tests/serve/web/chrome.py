@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -21,8 +22,9 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-DEADLINE = 30.0
+DEADLINE = 120.0
 """Generous: machines are busy. Nothing waits this long when all is well."""
+_NAVIGATED = re.compile("context|navigated|Promise was collected", re.IGNORECASE)
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 FLAGS = (
     *("--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu"),
@@ -107,7 +109,9 @@ class Chrome:
             found = answer.get(timeout=DEADLINE)
         except Empty:
             raise AssertionError(f"the browser does not answer {method}") from None
-        assert "error" not in found, (method, found["error"])
+        if "error" in found:
+            kind = Navigated if _NAVIGATED.search(found["error"]["message"]) else AssertionError
+            raise kind(method, found["error"])
         result: dict[str, Any] = found["result"]
         return result
 
@@ -140,6 +144,10 @@ class Chrome:
         self._from.close()
 
 
+class Navigated(AssertionError):
+    """The document in which an expression was evaluated is gone."""
+
+
 class Page:
     """One tab."""
 
@@ -167,10 +175,15 @@ class Page:
         """Its value, once that is something; until then it may also fail."""
         deadline = time.monotonic() + DEADLINE
         tried = f"(() => {{ try {{ return ({expression}); }} catch {{ return false; }} }})()"
-        while not (found := self.eval(tried)):
+        while not (found := self._try(tried)):
             assert time.monotonic() < deadline, (expression, self.text("main")[:500], self.seen())
             time.sleep(0.02)
         return found
+
+    def _try(self, expression: str) -> Any:
+        """Its value; nothing while another document is being loaded."""
+        with suppress(Navigated):
+            return self.eval(expression)
 
     def text(self, selector: str) -> str:
         found = f"document.querySelector({json.dumps(selector)})"
