@@ -55,11 +55,7 @@ def list_files(package: Package) -> Iterator[tuple[str, Path]]:
     for uri in sorted(uris):
         name = uri.rpartition("/")[2]
         is_source = uri.endswith((".py", ".pyi")) and uri not in stubs
-        is_private = any(
-            part.startswith("_") and part not in ("__init__.py", "__init__.pyi")
-            for part in uri.split("/")[:-1]
-        )
-        if ((is_source and not is_private) or is_document(name)) and not is_skipped(uri):
+        if (is_source or is_document(name)) and not is_skipped(uri):
             count += 1
             if count > MOST_FILES:
                 return
