@@ -12,7 +12,6 @@ import select
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 _CHECK_SECONDS: Final = 0.1
 """How often a waiting call checks whether it was cancelled."""
+_TASKS: Final = 2
+"""Tasks of a reader at a time: one waits in its pipe, so that it need not wait for the server."""
 _STOP_SECONDS: Final = 1.0
 """How long a reader may take to exit before it is killed."""
 _FIRST_PAUSE: Final = 0.1
@@ -110,12 +111,11 @@ class Readers:
         self._opening = opening
         self._count = count
         self._launcher = Launcher()
-        self._turns = Turns(most=count, beside_pass=count)
+        most = count * _TASKS
+        self._turns = Turns(most=most, beside_pass=most)
         self._lock = threading.Lock()
         self._all: list[_Reader] = []
-        self._idle: deque[_Reader] = deque()
         self._closed = threading.Event()
-        self._wanted = threading.Condition(self._lock)
         self._replaced = 0
         self._answered = 0
         self._used = time.monotonic()
@@ -133,7 +133,7 @@ class Readers:
         self, tool: Tool, session: Session, arguments: Mapping[str, Any], call: Call
     ) -> Result | None:
         """Have a reader answer a call; return None if the server has to do that itself."""
-        if not self._idle and not self._all:
+        if not self._all:
             return None
         report = call.on_progress()
         with TURNS.take(session):
@@ -154,7 +154,7 @@ class Readers:
         return outcome.result
 
     def _run(self, task: Task, report: OnProgress) -> Outcome | None:
-        reader = self._take()
+        reader = self._choose()
         if reader is None:
             return None
         try:
@@ -165,26 +165,17 @@ class Readers:
                 raise Closing from None
             _log.warning("reader %d died in a call of %s: %r", reader.pid, task.tool, error)
             return None
-        finally:
-            self._give_back(reader)
         if outcome.unexpected:
             _log.warning("reader %d could not answer: %s", reader.pid, outcome.reason)
         elif outcome.reason:
             _log.debug("reader %d leaves a call to the server: %s", reader.pid, outcome.reason)
         return outcome
 
-    def _take(self) -> _Reader | None:
+    def _choose(self) -> _Reader | None:
+        """Return the reader with the fewest tasks; None if none runs."""
         with self._lock:
             self._used, self._resting = time.monotonic(), False
-            # One that still works on an abandoned call comes last.
-            self._idle = deque(sorted(self._idle, key=lambda reader: reader.owes))
-            return self._idle.popleft() if self._idle else None
-
-    def _give_back(self, reader: _Reader) -> None:
-        with self._wanted:
-            if reader in self._all:
-                # The last one used is the next: its memory is warm, and others may rest.
-                self._idle.appendleft(reader)
+            return min(self._all, key=lambda reader: reader.load, default=None)
 
     # -- processes ---------------------------------------------------------------
 
@@ -215,15 +206,12 @@ class Readers:
         if ready:
             with self._lock:
                 self._all.append(reader)
-                self._idle.append(reader)
                 if self._closed.is_set():
                     reader.end()
-        reader.wait(self._rest_if_unused)
+            reader.receive_outcomes(self._rest_if_unused)
         with self._lock:
             if reader in self._all:
                 self._all.remove(reader)
-            if reader in self._idle:
-                self._idle.remove(reader)
         reader.end()
 
     def _rest_if_unused(self) -> None:
@@ -232,11 +220,10 @@ class Readers:
             if self._resting or time.monotonic() - self._used < _REST_SECONDS:
                 return
             self._resting = True
-            idle, self._idle = list(self._idle), deque()
-        for reader in idle:
+            readers = list(self._all)
+        for reader in readers:
             with suppress(OSError):
-                reader.rest()
-            self._give_back(reader)
+                reader.send(Rest())
 
     def describe(self) -> Json:
         """Return how the readers are, for the status."""
@@ -257,7 +244,8 @@ class Readers:
         with self._lock:
             readers = list(self._all)
         for reader in readers:
-            reader.ask_to_exit()
+            with suppress(OSError):
+                reader.send(Exit())
         deadline = time.monotonic() + _STOP_SECONDS
         for keeper in self._keepers:
             keeper.join(max(0.0, deadline - time.monotonic()))
@@ -270,17 +258,37 @@ class Readers:
 _NUMBERS: Final = count(1)
 
 
+class _Pending:
+    """A task that a reader has not answered yet."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.outcome: Outcome | None = None
+        """None if the reader died before it answered."""
+
+
 class _Reader:
-    """One reader process. One thread at a time asks it."""
+    """One reader process. May be shared by threads."""
 
     def __init__(self, child: Child, opening: Opening) -> None:
         self._child = child
         self.pid = child.pid
-        self.owes = 0
-        """The number of a task that was abandoned and may still be running; 0 without one."""
         self._writing = threading.Lock()
+        # Two locks: who sends a large task must not keep outcomes from being received.
+        self._lock = threading.Lock()
+        self._pending: dict[int, _Pending] = {}
+        self._gone = False
         with suppress(OSError):  # If it is dead already, waiting for it notices.
-            send_frame(child.input, opening)
+            self.send(opening)
+
+    @property
+    def load(self) -> int:
+        """How many tasks it has, including those whose callers were cancelled."""
+        return len(self._pending)
+
+    def send(self, message: Any) -> None:
+        with self._writing:
+            send_frame(self._child.input, message)
 
     def wait_until_ready(self) -> bool:
         return bool(receive_frame(self._child.output) == READY)
@@ -290,38 +298,50 @@ class _Reader:
 
         ``report`` is called while it works, and raises if the call was cancelled.
         """
-        with self._writing:
-            send_frame(self._child.input, task)
-        self.owes = task.number
-        while True:
-            self._wait_for_output(report)
-            outcome: Outcome = receive_frame(self._child.output)
-            if outcome.number == task.number:  # Otherwise it belongs to an abandoned task.
-                self.owes = 0
-                return outcome
+        pending = _Pending()
+        with self._lock:
+            if self._gone:
+                raise EOFError
+            self._pending[task.number] = pending
+        self.send(task)
+        while not pending.done.wait(_CHECK_SECONDS):
+            report(Progress(0, 0, 0, 0))
+        if pending.outcome is None:
+            raise EOFError
+        return pending.outcome
 
-    def _wait_for_output(self, report: OnProgress) -> None:
+    def receive_outcomes(self, tend: Callable[[], None]) -> None:
+        """Hand outcomes to the threads that wait for them, until the process ends.
+
+        ``tend`` is called now and then.
+        """
+        try:
+            while True:
+                self._wait_for_output(tend)
+                outcome: Outcome = receive_frame(self._child.output)
+                with self._lock:
+                    pending = self._pending.pop(outcome.number)
+                pending.outcome = outcome
+                pending.done.set()
+        except (EOFError, OSError):
+            pass  # It ended; the caller replaces it.
+        finally:
+            with self._lock:
+                self._gone = True
+                lost, self._pending = list(self._pending.values()), {}
+            for pending in lost:
+                pending.done.set()
+
+    def _wait_for_output(self, tend: Callable[[], None]) -> None:
         if sys.platform == "win32":
-            return  # Pipes cannot be polled there: a cancelled call ends with its answer.
+            return  # Pipes cannot be polled there, so readers do not rest.
         poll = select.poll()
         poll.register(self._child.output, select.POLLIN)
-        while not poll.poll(_CHECK_SECONDS * 1000):
-            report(Progress(0, 0, 0, 0))
-
-    def rest(self) -> None:
-        with self._writing:
-            send_frame(self._child.input, Rest())
-
-    def wait(self, tend: Callable[[], None]) -> None:
-        """Wait until the process has ended; call ``tend`` now and then."""
-        while not self._child.wait(_TEND_SECONDS):
+        while not poll.poll(_TEND_SECONDS * 1000):
             tend()
-
-    def ask_to_exit(self) -> None:
-        with self._writing, suppress(OSError):
-            send_frame(self._child.input, Exit())
 
     def end(self) -> None:
         """Make sure that the process has ended."""
         with suppress(OSError):
             self._child.kill()
+        self._child.wait(_STOP_SECONDS)
