@@ -1,9 +1,4 @@
-"""``lookfar serve --workers N``: several processes answer, and nothing else differs.
-
-Seen to fail with readers that compare the disk on their own, with a server that does not bring the
-index up to date before it asks a reader, with readers that are not replaced, with one that ignores
-the end of its input, with cursors that stay in the reader, and without the collections of a token.
-"""
+"""``lookfar serve --workers N``: several processes answer, and nothing else differs."""
 
 from __future__ import annotations
 
