@@ -348,7 +348,9 @@ def test_a_page_whose_state_is_gone_comes_from_the_present_and_says_so(
     root.mkdir()
     for at in range(4):
         (root / f"{at}.md").write_text(f"# {at}\n\nA lantern.\n", encoding="utf-8")
-    with in_memory(portal, home, root, settings={"index.retain_generations": 1}) as agent:
+    # At midnight the last state of the old day would stay.
+    settings = {"index.retain_generations": 1, "index.retain_days": 0}
+    with in_memory(portal, home, root, settings=settings) as agent:
         first = agent.call("search", query="lantern", top_k=2)
         for at in range(2):
             agent.write("new.md", f"# New\n\nVersion {at}.\n")
