@@ -177,3 +177,29 @@ def test_a_question_takes_few_round_trips(front: Front, monkeypatch: pytest.Monk
         assert snapshot.failures() == []
         snapshot.manifest()
     assert len(asked) <= 6, "and nothing of it is read again"
+
+
+def test_the_chunks_of_a_document_are_known_without_asking(front: Front) -> None:
+    """Also of documents that are written, replaced and removed meanwhile."""
+    writer, one = front(), front()
+    chance = np.random.default_rng(4)
+    for number in range(6):
+        texts: dict[str, str | None] = {
+            f"{n}.md": "".join(
+                f"## Part {part}\n\nround{number} birch{part}\n\n" for part in range(n)
+            )
+            for n in chance.integers(1, 9, 4).tolist()
+        }
+        writer.write({**texts, f"{chance.integers(1, 9)}.md": None})
+        with one.store.snapshot() as snapshot:
+            assert isinstance(snapshot, PostgresSnapshot)
+            documents = sorted(snapshot._every_document())
+            for chosen in (documents, documents[::2], documents[-1:], [*documents, 10**6], []):
+                keys, owners = snapshot._keywords._find_chunks(chosen)  # type: ignore[attr-defined]
+                rows = snapshot._connection.ask(
+                    "SELECT key, document FROM chunks WHERE document = ANY(%s::bigint[])"
+                    " ORDER BY key",
+                    (chosen,),
+                ).fetchall()
+                assert list(zip(keys.tolist(), owners, strict=True)) == rows
+            assert snapshot._epoch.ranges._last == int(snapshot._serving.meta["last_document"])

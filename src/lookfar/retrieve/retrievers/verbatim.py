@@ -135,7 +135,10 @@ def boost_verbatim(sources: Sequence[Source]) -> Stage:
         shares: dict[tuple[int, int], float] = {}
         added: dict[tuple[int, int], Candidate] = {}
         question = _Question(plan, ranking.rarity)
-        for number, place in _find_holders(find_runs(question), sources):
+        holders = _find_holders(find_runs(question), sources)
+        for number, source in enumerate(sources):
+            source.snapshot.preload_texts(sorted({p.uri for at, p in holders if at == number}))
+        for number, place in holders:
             candidate = Candidate(place, 0.0, 0.0, 0.0, number)
             if candidate.chunk not in shares:
                 text = sources[number].snapshot.text(place.uri) or ""

@@ -28,7 +28,12 @@ _PLACE = """
            c.parts, c.start, c.end, c.start_line, c.end_line, c.overlap, c.sha
     FROM chunks c JOIN documents d ON d.id = c.document
 """
+_SECTIONS = (
+    "SELECT s.document, s.ordinal, s.parent, s.level, s.title, s.start, s.end, s.start_line,"
+    " s.end_line, s.body FROM sections s"
+)
 MODEL = "model"
+_LAST_DOCUMENT = "last_document"
 _MOVES = "moves"
 """The key in ``meta`` that counts changes of document times within a generation."""
 _UNIT = "\x1f"
@@ -181,7 +186,7 @@ def record_keywords(connection: Connection, stamp: int) -> None:
 
 def record_marks(connection: Connection, document: int, key: int) -> None:
     """Record the highest numbers ever assigned; a purged number is never used again."""
-    record(connection, "last_document", document)
+    record(connection, _LAST_DOCUMENT, document)
     record(connection, "last_key", key)
 
 
@@ -225,10 +230,15 @@ class Marks(NamedTuple):
 
 def highest_numbers(connection: Connection) -> Marks:
     return Marks(
-        read_number(connection, "last_document"),
+        last_document(connection),
         read_number(connection, "last_key"),
         vector_rows(connection) - 1,
     )
+
+
+def last_document(connection: Connection) -> int:
+    """Return the highest document number ever assigned."""
+    return read_number(connection, _LAST_DOCUMENT)
 
 
 def moves(connection: Connection) -> int:
@@ -502,13 +512,28 @@ def pages(connection: Connection, generation: int) -> list[PageInfo]:
 
 
 def sections(connection: Connection, document: int) -> list[Section]:
-    result: list[Section] = []
+    rows = connection.execute(f"{_SECTIONS} WHERE s.document = ? ORDER BY s.ordinal", (document,))
+    return _make_sections(connection, rows)[1]
+
+
+def live_sections(
+    connection: Connection, uri: str, generation: int
+) -> tuple[int | None, list[Section]]:
+    """Return the number and the sections of a live document; no number if it has no sections."""
     rows = connection.execute(
-        'SELECT ordinal, parent, level, title, start, "end", start_line, end_line, body'
-        " FROM sections WHERE document = ? ORDER BY ordinal",
-        (document,),
+        f"{_SECTIONS} JOIN documents d ON d.id = s.document"
+        f" WHERE d.uri = :uri AND {ALIVE} ORDER BY s.ordinal",
+        {"uri": uri, "g": generation},
     )
-    for ordinal, parent, level, title, start, end, start_line, end_line, body in rows:
+    return _make_sections(connection, rows)
+
+
+def _make_sections(
+    connection: Connection, rows: Iterable[tuple[Any, ...]]
+) -> tuple[int | None, list[Section]]:
+    result: list[Section] = []
+    document: int | None = None
+    for document, ordinal, parent, level, title, start, end, start_line, end_line, body in rows:
         if parent >= len(result):
             raise corrupt_row_error(
                 connection, f"document {document}: section {ordinal} has parent {parent}"
@@ -517,7 +542,7 @@ def sections(connection: Connection, document: int) -> list[Section]:
         path = (*above, title) if level else ()
         span = Span(start, end, start_line, end_line)
         result.append(Section(ordinal, parent, level, title, path, span, body))
-    return result
+    return document, result
 
 
 def has_code_in(connection: Connection, generation: int, language: str) -> bool:

@@ -26,11 +26,14 @@ from lookfar.store.postgres.postings import (
     Postings,
     tokens_key,
 )
+from lookfar.store.postgres.server import ServerConnection, as_array
+from lookfar.store.vectors.vector_file import best_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lookfar.store.postgres.server import ServerConnection
+    from lookfar.store.postgres.chunk_ranges import ChunkRanges
+
 
 _WHOLE: Final = 200_000
 """Entries up to which a list is read whole, and cached."""
@@ -114,11 +117,13 @@ class PostgresKeywords:
         connection: ServerConnection,
         memory: Memory,
         streams: RecentStreams,
+        ranges: ChunkRanges,
         shared: Statistics | None = None,
     ) -> None:
         self._connection = connection
         self._memory = memory
         self._streams = streams
+        self._ranges = ranges
         self._shared = shared
 
     def _totals(self) -> tuple[int, dict[int, int]]:
@@ -159,7 +164,7 @@ class PostgresKeywords:
         )
 
     def scored_with(self, shared: Statistics) -> PostgresKeywords:
-        return PostgresKeywords(self._connection, self._memory, self._streams, shared)
+        return PostgresKeywords(self._connection, self._memory, self._streams, self._ranges, shared)
 
     # -- the best by words -------------------------------------------------------
 
@@ -303,7 +308,7 @@ class PostgresKeywords:
                 " WHERE EXISTS (SELECT 1 FROM unnest(%s::bigint[]) AS k"
                 " WHERE k BETWEEN p.first AND p.last)"
             )
-            values.append(among.tolist())
+            values.append(as_array(among.tolist()))
         rows = self._connection.ask(
             "SELECT p.field, p.term, p.first, p.entries, p.data FROM postings p"
             " JOIN unnest(%s::smallint[], %s::text[]) AS w (f, t)"
@@ -317,9 +322,13 @@ class PostgresKeywords:
 
     def _find_chunks(self, documents: Sequence[int]) -> tuple[NDArray[np.int64], list[int]]:
         """Return the chunk keys of some documents, in order, and the document of each."""
+        last = catalog.last_document(self._connection)
+        known = self._ranges.find(self._connection, documents, last)
+        if known is not None:
+            return known[0], known[1].tolist()
         rows = self._connection.ask(
             "SELECT key, document FROM chunks WHERE document = ANY(%s::bigint[]) ORDER BY key",
-            (list(documents),),
+            (as_array(documents),),
         ).fetchall()
         return np.array([key for key, _ in rows], dtype=np.int64), [owner for _, owner in rows]
 
@@ -383,7 +392,9 @@ class PostgresKeywords:
             f" AND strpos(' ' || {FIELDS[field]} || ' ', %s) > 0"
             for field in keys
         ]
-        values = [value for chosen in keys.values() for value in (chosen.tolist(), phrase)]
+        values = [
+            value for chosen in keys.values() for value in (as_array(chosen.tolist()), phrase)
+        ]
         rows = self._connection.ask(
             f"{' UNION '.join(parts)} ORDER BY key LIMIT %s", (*values, most)
         )
@@ -421,7 +432,7 @@ class PostgresKeywords:
         if lacking:
             rows = self._connection.ask(
                 "SELECT key, headings, tags, body, code FROM entries WHERE key = ANY(%s::bigint[])",
-                (lacking,),
+                (as_array(lacking),),
             )
             read = {key: tuple(streams) for key, *streams in rows}
             self._streams.add(read)
@@ -447,8 +458,9 @@ def _take_within(lists: Sequence[_List], budget: int) -> Iterator[_List]:
 
 
 def _rank(keys: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> KeywordHits:
-    order = np.lexsort((keys, -scores))[:limit]
-    return list(zip(keys[order].tolist(), scores[order].tolist(), strict=True))
+    """Return the best entries; the keys are in ascending order, so ties go by key."""
+    order, best = best_rows(scores, limit)
+    return list(zip(keys[order].tolist(), best.tolist(), strict=True))
 
 
 def _match_pairs(stream: str, pairs: Sequence[tuple[str, str, int]]) -> int:

@@ -73,6 +73,11 @@ class Postings(NamedTuple):
 
     def among(self, wanted: NDArray[np.int64]) -> Postings:
         """Return the entries that are in ``wanted``, which is sorted."""
+        if len(wanted) < len(self.keys):
+            at = np.searchsorted(self.keys, wanted)
+            at[at == len(self.keys)] = 0
+            chosen = at[self.keys[at] == wanted]
+            return Postings(self.keys[chosen], self.times[chosen], self.lengths[chosen])
         at = np.searchsorted(wanted, self.keys)
         at[at == len(wanted)] = 0
         matches = wanted[at] == self.keys if len(wanted) else np.zeros(len(self.keys), dtype=bool)

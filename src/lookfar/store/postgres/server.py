@@ -90,6 +90,11 @@ def translate(statement: str) -> str:
     return (_translate_cached if len(statement) <= _LONGEST_CACHED else _translate)(statement)
 
 
+def as_array(numbers: Iterable[int]) -> str:
+    """Return numbers as an array for the server; a text takes less time than a list to send."""
+    return f"{{{','.join(map(str, numbers))}}}"
+
+
 def _pass_lists(statement: str, parameters: dict[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Turn listed numbers into parameters: the server then plans the statement only once."""
 

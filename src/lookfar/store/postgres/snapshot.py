@@ -16,6 +16,7 @@ from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.keywords.fields import NAMES
 from lookfar.store.postgres import vector_search
+from lookfar.store.postgres.chunk_ranges import ChunkRanges
 from lookfar.store.postgres.keywords import Memory, PostgresKeywords, RecentStreams
 from lookfar.store.postgres.server import Reading, Serving
 from lookfar.store.postgres.vector_memory import VectorMemory, nearest_rows
@@ -40,6 +41,7 @@ class PostgresEpoch:
         self.dimensions = serving.dimensions
         self.remembered = Remembered()
         self.streams = RecentStreams()
+        self.ranges = ChunkRanges()
         self.vectors = VectorMemory(serving.dimensions, vector_bytes)
         self.fill = fill
         self._lock = Lock()
@@ -65,7 +67,7 @@ class PostgresSnapshot(StoredSnapshot):
         self, epoch: PostgresEpoch, connection: Reading, serving: Serving, generation: int
     ) -> None:
         memory = epoch.memory(catalog.keywords_stamp(connection))
-        keywords = PostgresKeywords(connection, memory, epoch.streams)
+        keywords = PostgresKeywords(connection, memory, epoch.streams, epoch.ranges)
         super().__init__(connection, generation, epoch.remembered, keywords)
         self._epoch = epoch
         self._serving = serving

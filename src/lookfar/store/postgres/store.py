@@ -120,6 +120,7 @@ class PostgresStore(StoredGenerations):
                 and epoch.collection == serving.collection
             ):
                 memory.extend(connection, serving)
+                epoch.ranges.extend(connection, catalog.last_document(connection))
 
     def verify(self, on_step: OnStep | None = None) -> list[Damage]:
         try:

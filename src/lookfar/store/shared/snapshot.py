@@ -217,8 +217,10 @@ class StoredSnapshot(KeywordQueries, ABC):
         return [place for place in self.chunks(uri) if scope is None or scope.admits(place)]
 
     def sections(self, uri: str) -> list[Section]:
-        document = self.document(uri)
-        return catalog.sections(self._connection, document["id"]) if document else []
+        document, sections = catalog.live_sections(self._connection, uri, self.generation)
+        if document is not None and self._check_version is not None:
+            self._check_version(document)
+        return sections
 
     def preload_texts(self, uris: Sequence[str]) -> None:
         """Read texts that will be asked for; nothing to do where a read is not a round trip."""
