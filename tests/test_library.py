@@ -457,3 +457,18 @@ def test_an_edited_settings_file_holds_while_following(library: Library, root: P
     assert found(library, "quagga") == {"drafts/new.md"}
     (root / "drafts" / "new.md").write_text("# New\n\nokapi\n")
     assert found(library, "okapi") == {"drafts/new.md"}
+
+
+def test_a_resting_folder_keeps_no_caches_and_answers_as_before(library: Library) -> None:
+    """Seen to fail where the memory of analysed words was kept."""
+    from lookfar.store.keywords import analyser
+    from lookfar.store.shared.snapshot import RECENT
+
+    before = library.search("zebra giraffe")
+    assert analyser._expansions
+    library.folder().rest()
+    assert not analyser._expansions
+    assert analyser._part_term.cache_info().currsize == 0
+    assert not RECENT._texts
+    after = library.search("zebra giraffe")
+    assert [hit.text for hit in after.hits] == [hit.text for hit in before.hits]

@@ -251,9 +251,15 @@ class Collection(ABC):
         return "embedder" in self.__dict__
 
     def rest(self) -> None:
-        """Release what a query can load again: the model and open index files."""
+        """Release what a query can load again: the model, open index files and caches."""
+        from lookfar.store.keywords.analyser import forget_words
+        from lookfar.store.shared.snapshot import RECENT
+
         self.__dict__.pop("embedder", None)
         self.store.close()
+        # All collections share these, and fill them again.
+        RECENT.forget()
+        forget_words()
 
 
 def open_model(settings: Settings) -> tuple[Embedder | None, str]:

@@ -73,6 +73,12 @@ class _Expansions(dict[str, str]):
 _expansions = _Expansions()
 
 
+def forget_words() -> None:
+    """Release the memory of words that were analysed; they are analysed again when they occur."""
+    _expansions.clear()
+    _part_term.cache_clear()
+
+
 def analyse(text: str) -> str:
     """Return all terms of ``text`` in order, separated by spaces."""
     return " ".join(filter(None, map(_expansions.__getitem__, split_words(text))))

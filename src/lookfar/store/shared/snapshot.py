@@ -71,6 +71,12 @@ class RecentTexts:
                 self._texts.move_to_end(sha)
         return texts
 
+    def forget(self) -> None:
+        """Release all texts."""
+        with self._lock:
+            self._texts.clear()
+            self._bytes = 0
+
     def add(self, sha: bytes, text: bytes) -> None:
         """Add a text that was checked against its hash."""
         if len(text) > self._most // 8:
