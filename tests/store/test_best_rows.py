@@ -18,7 +18,7 @@ from store.shelf import Shelf
 def test_the_best_of_groups_are_the_best_of_all(levels: int, limit: int) -> None:
     """Fails if a row outside the best of its group is lost, or if ties depend on the groups."""
     scores = np.random.default_rng(limit).integers(0, levels, 4_003) / levels
-    best, values = vector_file._best(scores, limit)
+    best, values = vector_file.best_rows(scores, limit)
     order = np.lexsort((np.arange(len(scores)), -scores))[:limit]
     assert best.tolist() == order.tolist()
     assert values.tolist() == scores[order].tolist()

@@ -120,6 +120,8 @@ class _Nursery:
         self._control.settimeout(_START_SECONDS)
 
     def fork(self) -> Child:
+        if sys.platform == "win32":
+            raise NotImplementedError("Windows cannot fork.")
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -150,6 +152,8 @@ class _Forked:
         self.output: IO[bytes] = both
 
     def wait(self, seconds: float) -> bool:
+        if sys.platform == "win32":
+            raise NotImplementedError("Windows cannot fork.")
         poll = select.poll()
         poll.register(self._handle, select.POLLIN)
         return bool(poll.poll(seconds * 1000))

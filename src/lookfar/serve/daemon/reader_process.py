@@ -60,6 +60,8 @@ def fork_readers(descriptor: int) -> None:
 
     This process has one thread and opens nothing, so a fork inherits nothing that could break.
     """
+    if sys.platform == "win32":
+        raise NotImplementedError("Windows cannot fork.")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Readers that ended leave nothing behind.
     for module in _PRELOADED:
