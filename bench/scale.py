@@ -414,7 +414,9 @@ def answer_lines(vault: Path, index: Path) -> None:
     from lookfar import Library
     from lookfar.store.vectors.vector_file import VectorFile
 
-    with Library.open(vault, index_dir=index, settings=_MOST_FILES) as library:
+    # Without looks at the disk, as in a process that follows its folder.
+    settings = _MOST_FILES | {"index.check_every_searches": 100_000}
+    with Library.open(vault, index_dir=index, settings=settings) as library:
         folder = library.folder()
 
         def nearest(text: str, above: int | None) -> list[int]:
