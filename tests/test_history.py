@@ -75,7 +75,7 @@ def test_other_questions_run_no_git_and_index_no_commits(
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("git was asked")
 
-    monkeypatch.setattr(git_history, "_command", never)
+    monkeypatch.setattr(git_history, "git_command", never)
     assert {hit.lane for hit in library.search("tables", commits=True).hits} <= {"docs", "code"}
     assert not the_history(library).indexed
 
@@ -99,7 +99,7 @@ def test_a_question_while_no_branch_moved_runs_no_git(
         raise AssertionError("git was asked")
 
     with monkeypatch.context() as broken:
-        broken.setattr(git_history, "_command", never)
+        broken.setattr(git_history, "git_command", never)
         assert titles(library.search("tables", filters=COMMITS))
         with Library.open(repo.path, index_dir=library.index_dir.parent, settings=HASH) as cold:
             assert titles(cold.search("tables", filters=COMMITS))
@@ -125,7 +125,7 @@ def test_a_first_pass_right_after_a_commit_costs_later_questions_no_git(
         raise AssertionError("git was asked")
 
     with monkeypatch.context() as broken, cold() as third:
-        broken.setattr(git_history, "_command", never)
+        broken.setattr(git_history, "git_command", never)
         assert titles(third.search("tables", filters=COMMITS))
     repo.commit("One more about tables", {"more.py": "tables\n"})
     with cold() as fourth:

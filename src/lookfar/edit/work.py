@@ -95,11 +95,12 @@ class Workspace:
     def check_editable(self, uri: str, *, exists: bool = False) -> None:
         """Raise unless the document is Markdown and would be indexed.
 
-        With ``exists``, a file of another format that does not exist is an unknown document: its
-        name may be a misspelt note.
+        With ``exists``, a name without an ending, or that of an extracted document, is unknown if
+        there is no such file: it may be misspelt.
         """
-        components(uri)
-        if exists and not self._is_markdown(uri) and not self.documents.root.contains(uri):
+        last = components(uri)[-1]
+        unlike = "." not in last or extractor_for(uri) is not None
+        if exists and unlike and not self.documents.root.contains(uri):
             raise unknown_document(uri)
         extracted = extractor_for(uri)
         if extracted is not None:

@@ -68,16 +68,16 @@ class SearchInput(Input):
     prefix: Annotated[str, Field(description="Of paths")] = ""
     glob: str = ""
     uris: list[str] = []
-    heading: Annotated[str, Field(description="Only below it")] = ""
+    heading: Annotated[str, Field(description="Only below")] = ""
     language: str = ""
     tags: list[str] = []
-    where: Annotated[list[str], Field(description="status=x, due<2027, has:x")] = []
+    where: Annotated[list[str], Field(description="status=x, has:x")] = []
     after: Annotated[str, Field(description="Date, last week")] = ""
     before: str = ""
     author: Annotated[str, Field(description="Of commits")] = ""
     touches: Annotated[str, Field(description="Changed path")] = ""
     branch: str = ""
-    hypothesis: Annotated[str, Field(description="Guessed answer")] = ""
+    hypothesis: Annotated[str, Field(description="A guess")] = ""
     context: Annotated[
         int, AfterValidator(between(0, 10)), Field(default_factory=int, description="Lines around")
     ]
