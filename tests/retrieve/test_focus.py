@@ -10,8 +10,10 @@ import pytest
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.library import Library
 from lookfar.retrieve.answer.focus import (
+    Excerpt,
     FocusQuery,
     find_best_sentences,
+    find_in_each,
     split_lines,
     split_sentences,
 )
@@ -69,6 +71,23 @@ def test_meaning_decides_if_no_word_matches() -> None:
     asked = FocusQuery({"absent": 1.0}, embedder.embed(["Trees grow."])[0], embedder)
     one = find_best_sentences(text, asked, code=False)[0]
     assert text[one.start : one.end] == "Trees grow."
+
+
+def test_excerpts_together_give_the_same_as_one_by_one() -> None:
+    """Fails if a cosine is taken for a sentence of another excerpt."""
+    embedder = HashedEmbedder()
+    vector = embedder.embed(["Trees grow near boats."])[0]
+    asked = FocusQuery({"tree": 0.5, "boat": 0.5}, vector, embedder, ("sail",))
+    excerpts = [
+        Excerpt("Lanterns glow. Boats sail. Trees grow.", code=False),
+        Excerpt("def sail():\n    boat = tree()\n    return boat\n", code=True),
+        Excerpt("", code=False),
+        Excerpt("Nothing here. Nothing there. Near boats, trees grow.", code=False),
+        Excerpt("tree = 1\nboats = trees\n", code=True),
+    ]
+    alone = [find_best_sentences(text, asked, code=code) for text, code in excerpts]
+    assert find_in_each(excerpts, asked) == alone
+    assert [len(best) for best in alone] == [3, 3, 0, 3, 2]
 
 
 @pytest.fixture

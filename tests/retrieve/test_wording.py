@@ -22,6 +22,7 @@ from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.retrievers.candidates import gather_candidates
 from lookfar.retrieve.stages.wording import find_word_pairs
+from lookfar.store.keywords.keyword_view import KeywordView
 from lookfar.store.sqlite.store import CollectionStore
 from sample_files import write_files
 
@@ -303,6 +304,27 @@ def test_unknown_word_is_replaced_by_nearest_known_one(opened: Open) -> None:
     assert uris(library.search("zebars savannah", mode="keyword")) == ["z.md"]
     assert search_uris(library, "xylophone") == []
     assert search_uris(opened(files, typos=False), "kuberentes") == []
+
+
+def test_words_are_listed_once_until_the_folder_changes(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails if every letter typed lists the vocabulary, or if a new word is not found."""
+    listed: list[str] = []
+    list_words = KeywordView.vocabulary
+
+    def note(view: KeywordView, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
+        listed.append(prefix)
+        return list_words(view, prefix, most)
+
+    monkeypatch.setattr(KeywordView, "vocabulary", note)
+    library = opened({"z.md": "# Z\n\nZebras of the savannah.\n"})
+    assert search_uris(library, "savanah", mode="keyword") == ["z.md"]
+    assert search_uris(library, "savannahh", mode="keyword") == ["z.md"]
+    assert listed == ["s", "a"]
+    (tmp_path / "folder0" / "s.md").write_text("# S\n\nA sailboat.\n", encoding="utf-8")
+    library.index()
+    assert search_uris(library, "sailbaot", mode="keyword") == ["s.md"]
 
 
 def test_known_word_is_never_corrected(opened: Open) -> None:

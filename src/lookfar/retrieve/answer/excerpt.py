@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, display_path
-from lookfar.retrieve.answer.focus import FocusQuery, find_best_sentences
+from lookfar.retrieve.answer.focus import Excerpt, FocusQuery, find_best_sentences, find_in_each
 from lookfar.retrieve.locate.places import list_places, stored_places
 from lookfar.retrieve.locate.sections import find_innermost, find_moved, note_stale
 from lookfar.retrieve.ranking import Rated
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from lookfar.retrieve.answer.diversify import Passage
     from lookfar.retrieve.ranking import Source
 
+_Verified = tuple[str, Span, State]
+"""The text of a passage, where it is now, and whether it changed."""
 _MOST_ALSO = 5
 """Duplicates of a hit that are read and cited; the others are only counted."""
 
@@ -51,12 +53,11 @@ def cite(
     _preload(passages, asked)
     reader = _Reader(asked)
     hits: list[Hit] = []
+    verified = [reader.read_verified(passage) for passage in passages]
+    focuses = _find_focuses(passages, verified, max_chars, focus, chosen)
     for number, passage in enumerate(passages):
-        place = passage.place
-        wanted = focus if number in chosen else None
-        text, span, state = reader.read_verified(passage)
+        place, focused, (text, span, state) = passage.place, focuses[number], verified[number]
         path, part, parts = _choose_headings(passage)
-        focused = _find_focus(text[:max_chars], span, wanted, place.lane == "code")
         definition = reader.find_definition(passage, focused[0]) if focused else None
         hits.append(
             Hit(
@@ -114,16 +115,35 @@ def _choose_focused(
     )
 
 
-def _find_focus(text: str, span: Span, asked: FocusQuery | None, code: bool) -> tuple[Span, ...]:
-    """Return the spans of the sentences that answer best, best first; none if it is not asked."""
-    if asked is None:
-        return ()
-    spans = []
-    for sentence in find_best_sentences(text, asked, code=code):
-        first = span.start_line + text.count("\n", 0, sentence.start)
-        last = first + text.count("\n", sentence.start, sentence.end)
-        spans.append(Span(span.start + sentence.start, span.start + sentence.end, first, last))
-    return tuple(spans)
+def _find_focuses(
+    passages: Sequence[Passage],
+    verified: Sequence[_Verified],
+    max_chars: int,
+    asked: FocusQuery | None,
+    chosen: Container[int],
+) -> list[tuple[Span, ...]]:
+    """Return for each passage the spans of the sentences that answer best, best first.
+
+    Only for those chosen: there are none for the others.
+    """
+    focuses: list[tuple[Span, ...]] = [()] * len(passages)
+    numbers = [number for number in range(len(passages)) if asked and number in chosen]
+    if asked is None or not numbers:
+        return focuses
+    excerpts = [
+        Excerpt(verified[number][0][:max_chars], passages[number].place.lane == "code")
+        for number in numbers
+    ]
+    best_of_each = find_in_each(excerpts, asked)
+    for number, (text, _), best in zip(numbers, excerpts, best_of_each, strict=True):
+        span = verified[number][1]
+        spans = []
+        for sentence in best:
+            first = span.start_line + text.count("\n", 0, sentence.start)
+            last = first + text.count("\n", sentence.start, sentence.end)
+            spans.append(Span(span.start + sentence.start, span.start + sentence.end, first, last))
+        focuses[number] = tuple(spans)
+    return focuses
 
 
 def _choose_headings(passage: Passage) -> tuple[tuple[str, ...], int, int]:
@@ -149,7 +169,7 @@ class _Reader:
         self._places: dict[tuple[int, str], Places] = {}
         self.stale: dict[str, None] = {}
 
-    def read_verified(self, passage: Passage) -> tuple[str, Span, State]:
+    def read_verified(self, passage: Passage) -> _Verified:
         """Return the text of a passage, its current span, and its state."""
         source, uri = self._asked[passage.source], passage.place.uri
         document = (passage.source, uri)

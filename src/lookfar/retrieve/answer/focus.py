@@ -8,14 +8,15 @@ right in 73%; without neighbours and meaning in 68%.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.ports import Embedder
 from lookfar.retrieve.question.names import compile_definition_pattern, find_names
 from lookfar.retrieve.ranking import FocusChoice, Ranking
-from lookfar.store.keywords.analyser import analyse
+from lookfar.store.keywords.analyser import split_words, terms_of_word
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,26 +80,97 @@ class FocusQuery:
         return cls(weights, plan.vector, plan.embedder, names, choose)
 
 
+class Excerpt(NamedTuple):
+    """A text in which sentences, or lines of code, are looked for."""
+
+    text: str
+    code: bool
+
+
+class _Scored(NamedTuple):
+    """The sentences of an excerpt, with their scores by words."""
+
+    excerpt: Excerpt
+    sentences: Sequence[Sentence]
+    scores: Sequence[float]
+    order: list[int]
+    """Positions of the sentences, best first; with a model, only those that it compares."""
+
+
 def find_best_sentences(text: str, asked: FocusQuery, *, code: bool) -> list[Sentence]:
     """Return the sentences of ``text`` that answer best, best first."""
+    return find_in_each([Excerpt(text, code)], asked)[0]
+
+
+def find_in_each(excerpts: Sequence[Excerpt], asked: FocusQuery) -> list[list[Sentence]]:
+    """Return for each excerpt the sentences that answer best, best first.
+
+    All are embedded together, because calling a model takes longer than a few sentences do.
+    """
+    matching = _MatchingTerms(asked.weights)
+    scored = [_score_by_words(excerpt, asked, matching) for excerpt in excerpts]
+    if asked.embedder is not None:
+        for code in (False, True):
+            _sort_by_meaning([one for one in scored if one.excerpt.code is code], asked, code)
+    results: list[list[Sentence]] = []
+    for (text, code), sentences, _, order in scored:
+        defining = _find_defining(text, sentences, asked.names) if code else []
+        best = [sentences[at] for at in order[: SENTENCES + len(defining)]]
+        results.append(list(dict.fromkeys((*defining, *best)))[:SENTENCES])
+    return results
+
+
+class _MatchingTerms(dict[str, tuple[str, ...]]):
+    """Which terms of a question each word of a text has; most words have none."""
+
+    def __init__(self, terms: Container[str]) -> None:
+        self._terms = terms
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        terms = tuple(term for term in terms_of_word(word) if term in self._terms)
+        self[word] = terms
+        return terms
+
+
+def _score_by_words(excerpt: Excerpt, asked: FocusQuery, matching: _MatchingTerms) -> _Scored:
+    """Score each sentence by the share of the question's words in it and its neighbours."""
+    text, code = excerpt
     sentences = (split_lines(text) if code else split_sentences(text))[:_MOST_SENTENCES]
-    own = [_share_of_words(text, sentence, asked.weights) for sentence in sentences]
+    own: list[float] = []
+    for start, end, _ in sentences:
+        terms = set(chain.from_iterable(map(matching.__getitem__, split_words(text[start:end]))))
+        # In the order of the question, since the order of a sum changes its last digits.
+        own.append(sum(weight for term, weight in asked.weights.items() if term in terms)
+                   if terms else 0.0)  # fmt: skip
     beside = zip([0.0, *own], [*own[1:], 0.0], strict=False)
     scores = [
         (share + _NEIGHBOUR * (before + after)) * (_HEADING if sentence.heading else 1.0)
         for sentence, share, (before, after) in zip(sentences, own, beside, strict=False)
     ]
-    order = sorted(range(len(sentences)), key=lambda at: (-scores[at], at))
-    if order and asked.embedder is not None:
-        # If no word matches, meaning alone decides.
-        compared = order[:_COMPARED] if scores[order[0]] else order
-        near = _compare_meaning(text, [sentences[at] for at in compared], asked, code)
-        nearness = dict(zip(compared, near, strict=True))
-        compared.sort(key=lambda at: (-scores[at] - _MEANING * nearness[at], at))
-        order = compared
-    best = [sentences[at] for at in order]
-    defining = _find_defining(text, sentences, asked.names) if code else []
-    return list(dict.fromkeys((*defining, *best)))[:SENTENCES]
+    order = sorted(range(len(sentences)), key=scores.__getitem__, reverse=True)
+    # If no word matches, meaning alone decides.
+    if order and asked.embedder is not None and scores[order[0]]:
+        del order[_COMPARED:]
+    return _Scored(excerpt, sentences, scores, order)
+
+
+def _sort_by_meaning(scored: Sequence[_Scored], asked: FocusQuery, code: bool) -> None:
+    """Sort the sentences of these excerpts by their words and by their meaning."""
+    vector, embedder = asked.vector, asked.embedder
+    texts = [
+        one.excerpt.text[one.sentences[at].start : one.sentences[at].end]
+        for one in scored
+        for at in one.order
+    ]
+    if not texts or vector is None or embedder is None:
+        return
+    rows = embedder.embed_code(texts) if code else embedder.embed(texts)
+    if vector.ndim == 2:  # Two models, whose vectors share no dimension.
+        vector = vector.sum(axis=0)
+    cosines = iter((rows @ vector).tolist())
+    for _, _, scores, order in scored:
+        nearness = dict(zip(order, cosines, strict=False))
+        order.sort(key=lambda at: (-scores[at] - _MEANING * nearness[at], at))
 
 
 def _find_defining(
@@ -117,25 +189,6 @@ def _find_defining(
         for sentence in sentences
         if sentence.start <= text.rfind("\n", 0, start) + 1 <= sentence.end
     ]
-
-
-def _share_of_words(text: str, sentence: Sentence, weights: Mapping[str, float]) -> float:
-    terms = set(analyse(text[sentence.start : sentence.end]).split())
-    return sum(weight for term, weight in weights.items() if term in terms)
-
-
-def _compare_meaning(
-    text: str, sentences: Sequence[Sentence], asked: FocusQuery, code: bool
-) -> Sequence[float]:
-    """Return the cosine of each sentence and the question."""
-    assert asked.embedder is not None
-    texts = [text[sentence.start : sentence.end] for sentence in sentences]
-    rows = asked.embedder.embed_code(texts) if code else asked.embedder.embed(texts)
-    vector = asked.vector
-    assert vector is not None
-    if vector.ndim == 2:  # Two models, whose vectors share no dimension.
-        vector = vector.sum(axis=0)
-    return [float(cosine) for cosine in rows @ vector]
 
 
 def split_lines(text: str) -> list[Sentence]:

@@ -7,8 +7,9 @@ by the nearest word. Synonyms boost a passage by less than the word itself would
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from lookfar.config import SearchSettings
 from lookfar.model import Filters, Incomplete
@@ -27,6 +28,8 @@ _TRUST: Mapping[QuestionKind, float] = {"identifier": 0.0}
 """Factor for vector scores by kind of question, 1 if not listed. An identifier has a spelling but
 no meaning to compare."""
 _READ_FOR_OPTIONS = 20
+_MOST_WORDS = 50_000
+"""Words of one first letter that a misspelt word is compared with, the most frequent ones."""
 _WORDS = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
 
@@ -183,7 +186,7 @@ def _correct_typos(
             continue
         best = find_nearest(
             term,
-            lambda prefix: [w for s in snapshots for w in s.vocabulary(prefix)],
+            partial(_list_words, snapshots, range(len(term) - 2, len(term) + 3)),
             lambda known: any(
                 s.page_search([known], {"page": 1.0}, 1, Filters()) for s in snapshots
             ),
@@ -191,6 +194,27 @@ def _correct_typos(
         if best:
             corrections[term] = (best,)
     return corrections
+
+
+def _list_words(
+    snapshots: Sequence[Snapshot], lengths: Iterable[int], letter: str
+) -> list[tuple[str, int]]:
+    """Return the words of these lengths that begin with a letter, and how often each occurs."""
+    tables = [
+        # Kept, because somebody who types a word asks for it with every letter.
+        snapshot.cached(f"words with {letter}", partial(_group_words, snapshot, letter))
+        for snapshot in snapshots
+    ]
+    return [word for table in tables for length in lengths for word in table.get(length, ())]
+
+
+def _group_words(snapshot: Snapshot, letter: str) -> Mapping[int, Sequence[tuple[str, int]]]:
+    """Return the words that begin with a letter, by length."""
+    table: dict[int, list[tuple[str, int]]] = {}
+    for word, count in snapshot.vocabulary(letter, _MOST_WORDS):
+        if word.isalpha():
+            table.setdefault(len(word), []).append((word, count))
+    return table
 
 
 def _note_replacements(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -82,6 +82,12 @@ def forget_words() -> None:
 def analyse(text: str) -> str:
     """Return all terms of ``text`` in order, separated by spaces."""
     return " ".join(filter(None, map(_expansions.__getitem__, split_words(text))))
+
+
+def terms_of_word(word: str) -> Sequence[str]:
+    """Return the terms of one of the words that ``split_words`` returns."""
+    expanded = _expansions[word]
+    return expanded.split() if " " in expanded else (expanded,)
 
 
 def split_words(text: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -111,7 +112,8 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
         on_progress=call.on_progress(),
         answering=answering,
     )
-    data = json_shapes.answer(answer)
+    # Its hits have a shape of their own here.
+    data = json_shapes.answer(replace(answer, hits=()))
     data["query"] = given.query
     data["hits"] = [] if listed else _hits(answer.hits, page, given.query)
     data["documents"] = _listed_rows(page) if listed else []

@@ -24,9 +24,11 @@ def marked_terms(query: str) -> frozenset[str]:
 
 def find_marks(text: str, terms: frozenset[str]) -> Spans:
     """Return the spans of matching words; adjacent words are one span."""
+    # A text repeats its words, and few of them match.
+    matching = {word for word in set(_WORD.findall(text)) if not terms.isdisjoint(_terms(word))}
     spans: Spans = []
-    for match in _WORD.finditer(text):
-        if not terms.isdisjoint(_terms(match[0])):
+    for match in _WORD.finditer(text) if matching else ():
+        if match[0] in matching:
             if spans and text[spans[-1][1] : match.start()] == " ":
                 spans[-1] = (spans[-1][0], match.end())
             else:

@@ -17,7 +17,7 @@ from lookfar.model import Confidence, Contribution, Hit, Incomplete
 from lookfar.ports import Facts
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
-from lookfar.retrieve.answer.focus import FocusQuery, find_best_sentences
+from lookfar.retrieve.answer.focus import Excerpt, FocusQuery, find_in_each
 from lookfar.retrieve.fixed_shares import SearchFunction
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.ranking import Results, Source
@@ -158,9 +158,9 @@ def _find_answering(
     plan = next((source.plan for source in sources if source.plan.vector is not None), None)
     if plan is not None and plan.embedder is not None and plan.embedder.quick:
         asked = replace(asked, vector=plan.vector, embedder=plan.embedder)
+    excerpts = [Excerpt(hit.text[:PREVIEW_CHARS], hit.lane == "code") for hit in hits]
     spans: list[Sentence | None] = []
-    for hit in hits:
-        best = find_best_sentences(hit.text[:PREVIEW_CHARS], asked, code=hit.lane == "code")
+    for best in find_in_each(excerpts, asked):
         first = next((sentence for sentence in best if not sentence.heading), None)
         spans.append((first.start, first.end) if first else None)
     return spans
