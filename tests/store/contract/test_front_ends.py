@@ -44,7 +44,7 @@ def ask(shelf: Shelf, question: str) -> tuple[set[str], set[str], set[str]]:
 
 
 def test_two_front_ends_see_a_new_generation_at_once(front: Front) -> None:
-    """Seen to fail while texts were cached by URI alone, and while the copy of the vectors was
+    """Protects against texts cached by URI alone; seen to fail while the copy of the vectors was
     used whatever had been added."""
     writer, one, other = front(), front(), front()
     for number in range(1, 5):
@@ -152,7 +152,7 @@ def test_an_erased_vector_leaves_the_copies(front: Front) -> None:
 
 
 def test_a_question_takes_few_round_trips(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seen to fail with one statement for each text and each term."""
+    """Protects against one statement for each text and each term."""
     shelf = front()
     shelf.write({f"{n}.md": f"# N{n}\n\nsilver birch number{n}\n" for n in range(30)})
     asked: list[str] = []
