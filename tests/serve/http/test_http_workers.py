@@ -225,9 +225,10 @@ def test_a_token_reaches_no_more_through_a_reader(tmp_path: Path) -> None:
     home.mkdir(exist_ok=True)
     keys = {}
     for name, collection in (("all", ""), ("docs", "docs"), ("other", "elsewhere")):
-        scope = ("--collection", collection) if collection else ()
+        scope = ("--collection", collection) if collection else ("--write",)
         keys[name] = command(home, "tokens", "add", name, *scope).stdout.split()[-1]
-    with serving(tmp_path, "--toolset", "all", "--workers", WORKERS, access_log=False) as served:
+    options = ("--toolset", "all", "--write", "--workers", WORKERS)
+    with serving(tmp_path, *options, access_log=False) as served:
         assert served.tool("search", query="harbour", token=keys["all"]).status == 200
 
         def ready() -> bool:
@@ -241,6 +242,9 @@ def test_a_token_reaches_no_more_through_a_reader(tmp_path: Path) -> None:
         )
         assert served.tool("search", query="harbour", token="wrong" * 8).status == 401
         similar = {"text": "anything", "db_name": "vectors"}
+        inserted = served.tool("insert_document", text="A secret.", token=keys["all"])
+        assert inserted.status == 200, inserted.body
+        assert served.tool("find_similar_documents", token=keys["all"], **similar).json
         refused = served.tool("find_similar_documents", token=keys["docs"], **similar).error
         assert "--collection" in refused["hint"], refused
 
