@@ -7,11 +7,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lookfar.serve.http.web import api, static_files
 from serve.http.asking import Served, command, events, serving
+from serve.processes import eventually
 from serve.web.corpus import MANY, TEXTS, write_corpus
 
 MOST_BYTES = 200_000
@@ -280,6 +282,36 @@ def test_calls_are_listed_in_both_directions(tmp_path: Path) -> None:
         assert [node["name"] for node in shape["callees"]] == ["leave"]
         assert (shape["name"], shape["line"], shape["complete"]) == ("enter", 4, True)
         assert served.ask("POST", "/api/calls", {"target": "nothing"}).status in (400, 404)
+
+
+def read_state(served: Served) -> dict[str, Any]:
+    """The state of the only collection, as the page gets it."""
+    [(_, state)] = events(served.ask("GET", "/api/events").body)
+    [collection] = state["collections"]
+    return dict(collection)
+
+
+def test_a_change_before_the_first_search_leaves_an_earlier_text(tmp_path: Path) -> None:
+    write_corpus(tmp_path / "docs")
+    with serving(tmp_path, "--log-level", "error") as served:
+        eventually(lambda: read_state(served)["watcher"], "an index that is followed")
+        lamp = served.root / "sea" / "lamp.md"
+        lamp.write_text(TEXTS["sea/lamp.md"].replace("whale oil", "kerosene"), encoding="utf-8")
+        eventually(lambda: read_state(served)["generation"] == 2, "a second generation")
+        earlier = served.ask("POST", "/api/earlier", {"uri": "sea/lamp.md"}).json
+        assert "whale oil" in earlier["text"]
+
+
+@pytest.mark.parametrize(
+    "setting", ["watch.enabled=false", "watch.strategy=lazy", "store.read_only=true"]
+)
+def test_a_folder_that_is_not_followed_is_not_read_at_the_start(
+    tmp_path: Path, setting: str
+) -> None:
+    with serving(tmp_path, "--set", setting) as served:
+        state = read_state(served)
+        assert (state["indexed"], state["building_since"], state["failure"]) == (False, "", "")
+        assert not [line for line in served.log if line["level"] == "warning"]
 
 
 @pytest.fixture

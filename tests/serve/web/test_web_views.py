@@ -46,6 +46,29 @@ def vault(tmp_path: Path) -> Iterator[Served]:
         yield served
 
 
+@pytest.fixture
+def unread(tmp_path: Path) -> Iterator[Served]:
+    """A server that has just started on a folder without an index, and takes a while to read it."""
+    write_corpus(tmp_path / "docs")
+    (tmp_path / "docs" / "pages").mkdir()
+    for number in range(1500):
+        text = f"# Page {number}\n\n" + f"Words about harbour {number}.\n\n" * 30
+        (tmp_path / "docs" / "pages" / f"page{number}.md").write_text(text, encoding="utf-8")
+    with serving(tmp_path, "--log-level", "error") as served:
+        yield served
+
+
+def test_the_start_page_shows_how_far_the_first_index_is(page: Page, unread: Served) -> None:
+    """Nobody searches: the server reads the folder, and the page renews itself."""
+    page.open(unread.address)
+    page.wait(
+        "/^Reading your files: [\\d,]+ of 1,5\\d\\d$/.test("
+        "document.querySelector('.start .lead')?.textContent)"
+    )
+    page.wait("/1,5\\d\\d documents/.test(document.querySelector('.start .lead').textContent)")
+    assert page.count(".start .recent li")
+
+
 def titles(page: Page) -> list[str]:
     shown: list[str] = page.eval(
         "[...document.querySelectorAll('.hit .title')].map((e) => e.innerText)"

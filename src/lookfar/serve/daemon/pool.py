@@ -97,12 +97,14 @@ class Pool:
         write: bool = False,
         changes: Changes | None = None,
         index_at_start: bool = False,
+        follow_at_start: bool = False,
         readers: Readers | None = None,
     ) -> Iterator[Session]:
         """Open the folders of one session, or databases alone if there are no ``paths``.
 
         ``changes`` is notified when documents of the folders change. With ``index_at_start``,
-        folders without an index are indexed in the background. ``readers`` answer its questions.
+        folders without an index are indexed in the background; with ``follow_at_start``, those
+        whose settings ask to index changes without a search. ``readers`` answer its questions.
         """
         used: list[_Shared] = []
         try:
@@ -130,9 +132,14 @@ class Pool:
                 ),
                 readers=readers,
             )
-            for choice in choices:
-                choice.join(session, eager=index_at_start)
-            for folder in folders if index_at_start else ():
+            eager = [
+                folder
+                for folder in folders
+                if index_at_start or (follow_at_start and _is_followed(folder))
+            ]
+            for folder, choice in zip(folders, choices, strict=True):
+                choice.join(session, eager=folder in eager)
+            for folder in eager:
                 start_first_index(folder)
             try:
                 yield session
@@ -265,6 +272,12 @@ class Pool:
             remaining, self._shared = list(self._shared.values()), {}
         for shared in remaining:
             shared.close()
+
+
+def _is_followed(folder: Folder) -> bool:
+    """Return whether the settings let this process index changes before someone searches."""
+    watch = folder.settings.watch
+    return watch.enabled and watch.strategy != "lazy" and not folder.sealed
 
 
 def _choose_watch(

@@ -199,6 +199,8 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
                 write=offer.write,
                 changes=changes,
                 index_at_start=offer.index_at_start,
+                # A change before the first search would otherwise leave no earlier version.
+                follow_at_start=True,
                 readers=readers,
             )
         )

@@ -13,6 +13,7 @@ export { parseSearch, readLink, searchBody };
 const FIRST = 100;
 const DEEP = 10000;
 const WAIT = 40;
+const AGAIN = 500;
 
 // The passages that answer a question, or without one the documents that filters admit.
 const rowsOf = (answer) => (answer.query.trim() ? answer.hits : answer.documents);
@@ -26,6 +27,7 @@ export function show(main, params, frame) {
   let typing = frame.typing; // Whether the current history entry is one that typing replaces.
   let [results, hits, total, depth] = [null, new Map(), 0, FIRST];
   let [asked, timer, waitingFor, inspected, properties] = [null, 0, new Set(), "", null];
+  let waiting = false; // Whether the start page shows that there are no documents.
 
   const facets = h("div", { class: "facets" });
   const summary = h("p", { class: "summary" });
@@ -91,6 +93,7 @@ export function show(main, params, frame) {
     view.fill(hits, 0);
     view.draw();
     for (const part of [summary, notes, inspector, start]) replace(part);
+    waiting = false;
   }
 
   function fill(answer, keep) {
@@ -99,6 +102,7 @@ export function show(main, params, frame) {
     hits = new Map(rowsOf(answer).map((hit, index) => [index, hit]));
     waitingFor.clear();
     replace(start);
+    waiting = false;
     const noun = answer.query.trim() ? "result" : "document";
     const count = answer.more ? `${number(total)}+ ${noun}s` : plural(total, noun);
     replace(summary, h("strong", null, count), ` in ${answer.took_ms < 10 ? answer.took_ms.toFixed(1) : Math.round(answer.took_ms)} ms`, chips());
@@ -177,19 +181,34 @@ export function show(main, params, frame) {
 
   // --- the start page -----------------------------------------------------------------------------
 
+  // Without documents: whether they are being read, or why there are none.
+  function describeEmpty(state) {
+    const collections = state?.collections ?? [];
+    const busy = collections.find((collection) => collection.building_since);
+    const failed = collections.find((collection) => collection.failure);
+    if (busy?.progress?.total_files) return `Reading your files: ${number(busy.progress.files)} of ${number(busy.progress.total_files)}`;
+    if (busy || !state) return "Reading your files…";
+    if (failed) return ["Your files could not be read. ", visibleText(failed.failure)];
+    if (collections.some((collection) => collection.indexed)) return ["No files were indexed. ", h("a", { href: link("health") }, "Health"), " lists the skipped files and why."];
+    return "Nothing is indexed yet. The first search indexes it.";
+  }
+
+  const hasDocuments = (state) => Boolean(state?.collections.some((collection) => collection.documents));
+
   async function overview() {
     const mine = asked;
     try {
       const known = await ask("overview", {}, mine.signal);
       if (mine !== asked) return;
       properties = known.properties;
+      waiting = !known.documents;
       filters.draw({ ...known.facets, property: properties });
       const { titles, questions, symbols, tags, folders } = known.suggestions;
       const chip = (text, onClick) => h("button", { type: "button", class: "chip", on: { click: onClick } }, name(text));
       const example = (text) => chip(text, () => { field.value = text; typed(); field.focus(); });
       const row = (label, chips) => (chips.length ? h("div", { class: "hints", role: "group", "aria-label": label }, h("span", { class: "small" }, label), h("div", null, chips)) : null);
       replace(start,
-        h("p", { class: "lead" }, known.documents ? ["Ask in your own words. ", h("strong", null, plural(known.documents, "document")), " in ", known.collections.map((collection, at) => [at ? ", " : "", name(collection)]), "."] : "Nothing is indexed yet. The first search indexes it."),
+        h("p", { class: "lead" }, known.documents ? ["Ask in your own words. ", h("strong", null, plural(known.documents, "document")), " in ", known.collections.map((collection, at) => [at ? ", " : "", name(collection)]), "."] : describeEmpty(frame.state())),
         row("Ask", [...questions, ...symbols].map(example)),
         row("Open", titles.map(example)),
         row("Tags", tags.map((tag) => chip(`#${tag}`, () => go({ ...wanted, tag: [tag] })))),
@@ -197,6 +216,8 @@ export function show(main, params, frame) {
         known.recent.length ? [h("h2", null, "Recently changed"), h("ul", { class: "recent" }, known.recent.map((entry) =>
           h("li", null, h("a", { href: link("read", { c: entry.collection, u: entry.uri }) }, name(entry.title || entry.uri.split("/").pop())),
             h("span", { class: "crumbs" }, name(entry.uri)), h("span", { class: "when" }, age(entry.modified)))))] : null);
+      // The index was completed while the server counted.
+      if (waiting && hasDocuments(frame.state())) timer = setTimeout(overview, AGAIN);
     } catch (error) {
       if (error.name !== "AbortError") replace(start, problem(error));
     }
@@ -229,6 +250,12 @@ export function show(main, params, frame) {
     const mark = JSON.stringify(state.collections.map((item) => [item.collection, item.generation, item.held]));
     const changed = seen !== null && mark !== seen;
     seen = mark;
+    if (waiting && !results && isEmpty(wanted)) {
+      const lead = start.querySelector(".lead");
+      if (hasDocuments(state)) overview();
+      else if (lead) replace(lead, describeEmpty(state));
+      return;
+    }
     if (!changed || main.hasAttribute("aria-busy")) return;
     const reads = view.hasFocus() || inspector.contains(document.activeElement) || start.contains(document.activeElement);
     if (!reads && (!results || pane.scrollTop === 0)) run({ keep: true });
