@@ -69,6 +69,40 @@ def test_the_start_page_shows_how_far_the_first_index_is(page: Page, unread: Ser
     assert page.count(".start .recent li")
 
 
+def test_a_filter_is_blamed_for_what_it_hides(page: Page, site: Served) -> None:
+    page.open(f"{site.address}/#/search?q=kitchen+oven+flour&path=code/")
+    page.wait(SETTLED)
+    notes = page.text(".notes")
+    assert "found with these filters" in notes
+    assert "not in this collection" not in notes
+    page.click(".unfilter")
+    page.wait("!location.hash.includes('path=')")
+    page.wait(SETTLED)
+    assert "Kitchen" in titles(page)
+    # The note itself stays for a question without filters.
+    page.open(f"{site.address}/#/search?q=quarterly+payroll+audit")
+    page.wait(SETTLED)
+    assert "with these filters" not in page.text(".notes")
+    page.open(f"{site.address}/#/search?tag=sea")
+    page.wait(SETTLED)
+    assert not page.text(".notes")
+
+
+def test_the_search_field_is_replaced_and_cleared(page: Page, site: Served) -> None:
+    page.open(f"{site.address}/#/search?q=harbour")
+    page.wait(SETTLED)
+    page.click("#q")
+    page.type("lamp")
+    assert page.eval("document.querySelector('#q').value") == "lamp"
+    page.eval("document.querySelector('#q').setSelectionRange(0, 0)")
+    page.click("#q")  # A click into the focused field selects nothing.
+    assert page.eval("getSelection().toString()") == ""
+    page.click("#clear")
+    page.wait("document.querySelector('.start .lead') && document.activeElement.id === 'q'")
+    assert page.eval("document.querySelector('#q').value") == ""
+    assert not page.eval("document.querySelector('#clear').checkVisibility()")
+
+
 def titles(page: Page) -> list[str]:
     shown: list[str] = page.eval(
         "[...document.querySelectorAll('.hit .title')].map((e) => e.innerText)"

@@ -106,10 +106,14 @@ export function show(main, params, frame) {
     const noun = answer.query.trim() ? "result" : "document";
     const count = answer.more ? `${number(total)}+ ${noun}s` : plural(total, noun);
     replace(summary, h("strong", null, count), ` in ${answer.took_ms < 10 ? answer.took_ms.toFixed(1) : Math.round(answer.took_ms)} ms`, chips());
-    replace(notes, answer.incomplete.filter((note) => note.reason !== "stale").map((note) =>
+    const filtered = listFilters(wanted).length > 0;
+    const unsure = answer.incomplete.some((note) => note.reason === "nothing_relevant");
+    replace(notes, answer.incomplete.filter((note) => note.reason !== "stale" && !(filtered && note.reason === "nothing_relevant")).map((note) =>
       h("p", { class: "note-line" }, visibleText(note.detail))),
       // Above the list, because a narrow window shows only the list.
-      total ? null : h("p", { class: "empty" }, "Nothing found. Try other words or fewer filters."));
+      filtered && (unsure || !total) ? h("p", { class: total ? "note-line" : "empty" }, total ? "Little was found with these filters. " : "Nothing found with these filters. ",
+        h("button", { type: "button", class: "chip unfilter", on: { click: () => go({ ...parseSearch(new URLSearchParams()), q: wanted.q, mode: wanted.mode }) } }, wanted.q.trim() ? "Search without filters" : "Remove the filters"))
+        : total ? null : h("p", { class: "empty" }, "Nothing found. Try other words."));
     filters.draw({ ...answer.facets, property: properties });
     const key = JSON.stringify(wanted);
     const back = !keep && remembered.key === key;
