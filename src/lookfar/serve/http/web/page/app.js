@@ -118,6 +118,20 @@ byId("skip").addEventListener("click", (event) => {
 byId("keys").addEventListener("click", () => byId("help").showModal());
 byId("help-close").addEventListener("click", () => byId("help").close());
 
+// A click into the field selects its words, so that typing replaces them. A second click places the
+// cursor, and so does one that has selected a part.
+let entering = false;
+field.addEventListener("pointerdown", () => { entering = document.activeElement !== field; });
+field.addEventListener("click", () => {
+  if (entering && field.selectionStart === field.selectionEnd) field.select();
+  entering = false;
+});
+byId("clear").addEventListener("click", () => {
+  field.value = "";
+  field.focus();
+  field.dispatchEvent(new Event("input"));
+});
+
 byId("ask").addEventListener("submit", (event) => event.preventDefault());
 field.addEventListener("input", () => {
   if (current.view === "search") return current.keys.typed();
