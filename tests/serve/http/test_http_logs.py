@@ -124,8 +124,10 @@ def test_requests_are_logged_only_if_asked_for(tmp_path: Path) -> None:
         served.process.terminate()
         served.process.wait(DEADLINE)
         lines = eventually(lambda: served.lines, "a line")
-    assert len(lines) == 1
     assert lines[0].startswith("Serving http://127.0.0.1:")
+    # The first index, which the server builds by itself, is reported.
+    assert {line["component"] for line in served.log} <= {"toolsets.startup"}
+    assert len(lines) == 1 + len(served.log)
 
 
 @pytest.mark.parametrize(("status", "expected"), [(200, []), (404, []), (503, ["warning"])])

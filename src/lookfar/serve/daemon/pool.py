@@ -132,15 +132,11 @@ class Pool:
                 ),
                 readers=readers,
             )
-            eager = [
-                folder
-                for folder in folders
-                if index_at_start or (follow_at_start and _is_followed(folder))
-            ]
             for folder, choice in zip(folders, choices, strict=True):
-                choice.join(session, eager=folder in eager)
-            for folder in eager:
-                start_first_index(folder)
+                eager = index_at_start or (follow_at_start and _is_followed(folder))
+                choice.join(session, eager=eager)
+                if eager:
+                    start_first_index(folder)
             try:
                 yield session
             finally:
