@@ -330,6 +330,9 @@ def revised(tmp_path: Path) -> Iterator[Served]:
 
 def test_an_earlier_text_is_shown_with_what_changed(revised: Served) -> None:
     shape = revised.ask("POST", "/api/earlier", {"uri": "sea/lamp.md"}).json
+    oldest = revised.ask("POST", "/api/generations", {}).json["snapshots"][0]
+    assert shape["kept_since"] == oldest["created_at"]
+    assert shape["retained"] == {"days": 8, "generations": 3}
     assert shape["text"] == TEXTS["sea/lamp.md"]
     runs = [(each["oldest"], each["newest"], each["active"]) for each in shape["versions"]]
     assert runs == [(1, 1, False), (2, 3, True)]

@@ -122,6 +122,7 @@ def _earlier(session: Session, given: EarlierInput, _: Call) -> Result:
     versions = library.versions(given.uri, collection=name)
     chosen = _choose_version(versions, given)
     then = library.page(given.uri, collection=name, as_of=chosen.newest).text[:_TEXT_CHARS]
+    index = library.folder(name).settings.index
     now = ""  # It may have been removed.
     if versions[-1].active:
         now = library.page(given.uri, collection=name).text[:_TEXT_CHARS]
@@ -130,6 +131,8 @@ def _earlier(session: Session, given: EarlierInput, _: Call) -> Result:
         "uri": given.uri,
         "title": chosen.title,
         "versions": json_shapes.plain(versions),
+        "kept_since": min(item.created_at for item in _list(library, name)),
+        "retained": {"days": index.retain_days, "generations": index.retain_generations},
         "generation": chosen.newest,
         "text": then,
         "truncated": max(len(then), len(now)) >= _TEXT_CHARS,

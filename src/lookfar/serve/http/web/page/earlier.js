@@ -38,19 +38,25 @@ export function show(main, params, frame) {
     else draw();
   }
 
+  function describeKept() {
+    const { days, generations } = page.retained;
+    return ["No earlier text of this document is kept; the index keeps texts since ", date({ created_at: page.kept_since }),
+      days ? `, for ${plural(days, "day")} (index.retain_days).` : `, of the last ${plural(generations, "generation")} (index.retain_days is 0).`];
+  }
+
   function draw() {
     const version = page.versions.find(isShown);
     const newest = page.versions.at(-1);
     replace(versions, h("h2", null, "Versions"), h("ol", null, [...page.versions].reverse().map((item) => h("li", null,
       h("button", { type: "button", "aria-current": isShown(item) ? "true" : undefined, on: { click: () => choose({ generation: item.newest }) } },
         date(item), h("span", { class: "small" }, item.active ? "as it is indexed now" : age(item.created_at)))))),
-      page.versions.length > 1 ? null : h("p", { class: "small" }, "No earlier text of this document is kept."),
+      page.versions.length > 1 ? null : h("p", { class: "small" }, describeKept()),
       h("p", { class: "small" }, h("a", { href: link("generations", { c: collection }) }, "All changes of the folder")));
     const tab = (value, label) => h("button", { type: "button", "aria-pressed": String(shown === value), on: { click: () => choose({ shown: value }) } }, label);
     replace(sheet, h("header", null,
       h("p", { class: "crumbs" }, h("a", { href: reading() }, "‹ Read it now"), " ", name(page.collection), " / ", name(page.uri)),
       h("h1", null, name(page.title || uri.split("/").pop())),
-      h("p", { class: "facts" }, version.active ? "This is the text as it is indexed now." : ["As it was indexed ", date(version), ", ", age(version.created_at), newest.active ? "" : "; the document was removed since"]),
+      h("p", { class: "facts" }, version.active ? "This is the text as it is indexed now." : h("span", null, "As it was indexed ", date(version), `, ${age(version.created_at)}${newest.active ? "" : "; the document was removed since"}`)),
       page.truncated ? h("p", { class: "note-line" }, "The document is very long; only its beginning is compared.") : null,
       page.flags.length ? h("p", { class: "note-line warn" }, "It contains characters that reorder or hide text. Their code points are shown.") : null,
       h("div", { class: "actions", role: "group", "aria-label": "Show" }, tab("changes", "What changed since"), tab("text", "The text then"))),
