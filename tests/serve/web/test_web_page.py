@@ -99,6 +99,9 @@ def test_every_score_is_explained_by_a_chart(page: Page, site: Served) -> None:
     steps = [each for each in best["explanation"] if each["value"]]
     assert len(steps) >= 2
     page.wait("document.querySelector('.story li')")
+    assert not page.eval("document.querySelector('.story').checkVisibility()")
+    page.click(".why summary")
+    page.wait("document.querySelector('.story').checkVisibility()")
     shown = page.eval(
         "[...document.querySelectorAll('.story li')].map((e) => [e.querySelector('.stage')"
         ".textContent, e.querySelector('.value').textContent, Number(e.querySelector("
@@ -241,7 +244,8 @@ def test_a_change_is_seen_compared_and_rolled_back(page: Page, changing: Served)
     page.wait("document.querySelectorAll('.generations li').length >= 2")
     last = newest(changing)
     page.wait(
-        f"document.querySelector('.generations li.active').innerText.includes('Generation {last}')"
+        "document.querySelector('.generations li.active').textContent"
+        f".includes('Generation {last}')"
     )
     page.click(".generations li:last-child .actions button")  # compares the first with now
     page.wait("document.querySelector('.difference h2')")

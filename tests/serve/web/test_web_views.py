@@ -103,6 +103,24 @@ def test_the_search_field_is_replaced_and_cleared(page: Page, site: Served) -> N
     assert not page.eval("document.querySelector('#clear').checkVisibility()")
 
 
+def test_history_speaks_in_dates_and_says_that_files_stay(page: Page, site: Served) -> None:
+    page.open(f"{site.address}/#/generations")
+    page.wait("document.querySelectorAll('.generations li').length === 2")
+    oldest = ".generations li:last-child"
+    assert re.match(r"\w+ \d+, 20\d\d.*\sGeneration 1$", page.text(f"{oldest} h2"), re.DOTALL)
+    assert "files are not changed" in page.text(f"{oldest} .actions")
+    assert not re.search(r"chunk|model", page.text(".generations"))
+    page.click(f"{oldest} summary")
+    assert re.search(r"chunks?, model", page.text(f"{oldest} details"))
+    page.open(f"{site.address}/#/earlier?u=sea/lamp.md")
+    page.wait("document.querySelector('.versions ol')")
+    assert re.search(
+        r"No earlier text of this document is kept; the index keeps texts since \w+ \d+, 20\d\d,"
+        r" .*, for 8 days \(index\.retain_days\)\.",
+        page.text(".versions"),
+    )
+
+
 def titles(page: Page) -> list[str]:
     shown: list[str] = page.eval(
         "[...document.querySelectorAll('.hit .title')].map((e) => e.innerText)"

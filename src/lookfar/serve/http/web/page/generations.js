@@ -70,8 +70,9 @@ export function show(main, params, frame) {
         const before = generations[generations.indexOf(generation) - 1];
         return h("li", { class: `${generation.active ? "active" : ""}${generation.generation === held ? " held" : ""}${generation.pinned ? " pinned" : ""}` },
           h("div", { class: "what" },
-            h("h2", null, `Generation ${generation.generation}`, generation.active ? h("span", { class: "tag good" }, "active") : null, generation.pinned ? h("span", { class: "tag" }, "pinned") : null),
-            h("p", { class: "small" }, h("time", { title: generation.created_at }, age(generation.created_at)), ` · ${plural(generation.documents, "document")} · ${plural(generation.chunks, "chunk")} · ${generation.model}`)),
+            h("h2", null, h("time", { title: generation.created_at }, when(generation)), h("span", { class: "small" }, ` Generation ${generation.generation}`), generation.active ? h("span", { class: "tag good" }, "active") : null, generation.pinned ? h("span", { class: "tag" }, "pinned") : null),
+            h("p", { class: "small" }, `${age(generation.created_at)} · ${plural(generation.documents, "document")}`),
+            h("details", { class: "small" }, h("summary", null, "Details", which(" of", generation)), `${plural(generation.chunks, "chunk")}, model `, name(generation.model))),
           h("p", { class: "delta" },
             h("span", { class: "plus" }, `+${number(generation.added)}`), " ",
             h("span", { class: "change" }, `~${number(generation.changed)}`), " ",
@@ -80,10 +81,12 @@ export function show(main, params, frame) {
           h("div", { class: "actions" },
             before ? h("button", { type: "button", on: { click: () => compare(before, generation) } }, "What changed", which(" in", generation)) : null,
             active && !generation.active ? h("button", { type: "button", on: { click: () => compare(...(generation.generation < active.generation ? [generation, active] : [active, generation])) } }, "Compare with now", which(":", generation)) : null,
-            generation.active ? null : h("button", { type: "button", class: "danger", on: { click: () => back(generation) } }, held !== null && generation.generation > held ? "Roll forward…" : "Roll back…", which(" to", generation))));
+            generation.active ? null : h("button", { type: "button", class: "danger", on: { click: () => back(generation) } }, held !== null && generation.generation > held ? "Roll forward…" : "Roll back…", which(" to", generation)),
+            generation.active ? null : h("span", { class: "small" }, "Your files are not changed.")));
       })));
   }
 
+  const when = (generation) => new Date(generation.created_at).toLocaleString("en", { dateStyle: "medium", timeStyle: "short" });
   const which = (how, generation) => h("span", { class: "unseen" }, `${how} generation ${generation.generation}`);
 
   const legend = () => h("ul", { class: "legend-line", "aria-label": "Legend" },

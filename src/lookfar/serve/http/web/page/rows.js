@@ -65,6 +65,14 @@ async function copy(text) {
   }
 }
 
+let unfolded = false; // Whether the reader wants to see scores; the next result shows them as well.
+
+function whyDisclosure(hit) {
+  const details = h("details", { class: "why", open: unfolded, on: { toggle: () => { unfolded = details.open; } } },
+    h("summary", null, "Why this result?"), h("h3", null, "Score ", h("span", { class: "value" }, hit.score.toFixed(3))), explanation(hit.explanation));
+  return details;
+}
+
 export function drawInspector(inspector, hit, { wanted, several, onOpen }) {
   const heads = (hit.heading_path || []).filter((heading) => !heading.startsWith("(root)"));
   const symbol = hit.lane === "code" && heads.length ? `${hit.uri}#${heads.at(-1)}` : "";
@@ -79,10 +87,10 @@ export function drawInspector(inspector, hit, { wanted, several, onOpen }) {
       h("a", { class: "button", href: link("graph", { c: hit.collection, around: hit.uri, depth: 1 }) }, "Show in graph"),
       symbol && !/[,\s]/.test(heads.at(-1)) ? h("a", { class: "button", href: link("graph", { c: hit.collection, symbol }) }, "Calls") : null,
       hit.lane === "docs" || hit.lane === "code" ? h("a", { class: "button", href: link("earlier", { c: hit.collection, u: hit.uri }) }, "Earlier versions") : null),
-    hit.explanation ? [h("h3", null, "Score ", h("span", { class: "value" }, hit.score.toFixed(3))), explanation(hit.explanation)] : null,
     hit.also?.length ? [h("h3", null, "Also at"), h("ul", { class: "plain" }, hit.also.map((other) =>
       h("li", null, h("a", { href: readLink(other, wanted()) }, name(`${other.uri}:${other.start_line}`)))))] : null,
     hit.text ? [h("h3", null, "Passage"),
       h("pre", { class: "passage", tabindex: "0", "aria-label": "Passage" }, marked(hit.text, hit.marks), hit.truncated || hit.text.length >= 1600 ? "…" : "")]
-      : [h("h3", null, "Begins"), h("p", { class: "passage" }, visibleText(hit.excerpt))]);
+      : [h("h3", null, "Begins"), h("p", { class: "passage" }, visibleText(hit.excerpt))],
+    hit.explanation ? whyDisclosure(hit) : null);
 }
