@@ -60,6 +60,7 @@ def use(shelf: Shelf) -> int:
             near = snapshot.vector_search(vector, 1000, Filters())
             snapshot.vector_scores(vector, [place for place, _ in found])
             for uri in snapshot.uris():
+                snapshot.document(uri)
                 snapshot.text(uri)
                 snapshot.sections(uri)
             snapshot.counts()

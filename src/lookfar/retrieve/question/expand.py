@@ -201,7 +201,7 @@ def _list_words(
 ) -> list[tuple[str, int]]:
     """Return the words of these lengths that begin with a letter, and how often each occurs."""
     tables = [
-        # Kept, because somebody who types a word asks for it with every letter.
+        # Kept, because every letter of a word that a user types asks for it.
         snapshot.cached(f"words with {letter}", partial(_group_words, snapshot, letter))
         for snapshot in snapshots
     ]
