@@ -30,6 +30,7 @@ def stored(run: Run, handbook: Path, own_home: Path) -> Path:
     assert run("remember", "Keys rotate in March.", handbook).exit_code == 0
     assert run("documents", "create", "notes").exit_code == 0
     assert run("documents", "insert", "An only copy.", "--db", "notes").exit_code == 0
+    assert run("add", handbook, handbook, "--name", "manual").exit_code == 0
     assert CliRunner().invoke(cli, ["tokens", "add", "ci"]).exit_code == 0
     assert CliRunner().invoke(cli, ["config", "set", "search.top_k", "5"]).exit_code == 0
     data = config.data_dir()
@@ -50,7 +51,7 @@ def test_a_dry_run_removes_nothing(stored: Path, handbook: Path, ask: Ask) -> No
     shape = ask("delete", "--all", "--dry-run")
     assert shape["dry_run"] is True
     kinds = {entry["kind"] for entry in shape["removed"]}
-    assert {"index", "tokens", "models"} <= kinds
+    assert {"index", "source", "tokens", "models"} <= kinds
     assert not kinds & {"database", "memories"}
     assert list_files(stored) == before
 

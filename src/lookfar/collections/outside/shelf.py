@@ -99,6 +99,10 @@ class Shelf:
     def _places(self) -> list[Path]:
         return [place for place in list_folder(self.folder) if (place / _RECORD).exists()]
 
+    def list_places(self) -> list[Path]:
+        """Return the folders of all sources, also of those whose first fetch was interrupted."""
+        return [place for place in list_folder(self.folder) if (place / _LOCK).is_file()]
+
     # -- writing -----------------------------------------------------------------
 
     @contextmanager

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from lookfar.collections.outside.shelf import Shelf
 from lookfar.common.folders import folder_bytes, list_folder, scan_folder
 from lookfar.config import Settings, config_file, data_dir, load, tokens_file
 from lookfar.errors import how_many
@@ -75,6 +76,7 @@ def _list_places(settings: Settings) -> Iterator[_Place]:
     yield from (
         _Place("database", path) for path in _list_collections(Path(settings.documents.dir))
     )
+    yield from (_Place("source", path) for path in Shelf(Path(settings.outside.dir)).list_places())
     if settings.origin["memory.dir"] == "default":
         yield from (_Place("memories", path) for path in list_folder(own / "memory"))
     if settings.origin["embed.models_dir"] == "default" and (own / "models").exists():
@@ -127,7 +129,8 @@ def _confirm(places: list[_Place], wanted: dict[str, bool], *, yes: bool, as_jso
     """Ask about everything, and on a terminal about databases and memories on their own."""
     indexes = sum(place.kind == "index" for place in places)
     question = (
-        f"Remove the indexes of {how_many(indexes, 'collection')}, and all tokens, models and logs?"
+        f"Remove the indexes of {how_many(indexes, 'collection')}, and all fetched sources,"
+        " tokens, models and logs?"
     )
     if not confirm(question, yes=yes, as_json=as_json):
         raise click.Abort
@@ -154,7 +157,8 @@ def _remove(place: _Place) -> None:
 
 def _remove_empty_folders(settings: Settings) -> None:
     own, state = data_dir(), endpoint.daemon_log_path().parent
-    for folder in (own / "documents", own / "memory", own, state, Path(settings.index.dir)):
+    named = ("documents", "memory", "sources")
+    for folder in (*(own / name for name in named), own, state, Path(settings.index.dir)):
         if folder.is_dir() and not scan_folder(folder):
             folder.rmdir()
 
