@@ -17,8 +17,9 @@ import errno
 import os
 import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 from lookfar.store.ground import files
 
@@ -78,3 +79,19 @@ class Points:
             yield self
         finally:
             files.on_fault_point = None
+
+
+class Died(BaseException):
+    """Simulates the end of the process, for tests that go on in the same one."""
+
+
+def die_at(number: int) -> Callable[[str, str, int], int]:
+    """Return a hook for ``files.on_fault_point`` that dies at the point with this number."""
+    points = count(1)
+
+    def pass_point(what: str, name: str, size: int) -> int:
+        if next(points) == number:
+            raise Died(f"{what} {name}")
+        return size
+
+    return pass_point

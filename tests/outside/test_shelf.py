@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -14,25 +14,11 @@ from lookfar.collections.outside.shelf import Shelf, hash_files, write_incoming
 from lookfar.errors import IndexBusy, InvalidArgument, NotFound
 from lookfar.model import OutsideSource, SourceChange
 from lookfar.store.ground import files
+from points import Died, die_at
 
 NAME = "guide@source"
 FIRST = {"a.md": b"# A\n", "b/c.md": b"# C\n", "same.md": b"# Same\n"}
 SECOND = {"a.md": b"# A, changed\n", "d.md": b"# D\n", "same.md": b"# Same\n"}
-
-
-class _Died(BaseException):
-    """Simulates the end of the process."""
-
-
-def _die_at(number: int) -> Callable[[str, str, int], int]:
-    points = count(1)
-
-    def pass_point(what: str, name: str, size: int) -> int:
-        if next(points) == number:
-            raise _Died(f"{what} {name}")
-        return size
-
-    return pass_point
 
 
 def _bring(shelf: Shelf, contents: Mapping[str, bytes]) -> SourceChange:
@@ -70,8 +56,8 @@ def test_a_crash_at_any_point_leaves_one_of_the_two_states(
     for number in count(1):
         folder = tmp_path / f"copy{number}"
         shutil.copytree(tmp_path / "sound", folder)
-        with monkeypatch.context() as patched, suppress(_Died):
-            patched.setattr(files, "on_fault_point", _die_at(number))
+        with monkeypatch.context() as patched, suppress(Died):
+            patched.setattr(files, "on_fault_point", die_at(number))
             _bring(Shelf(folder), SECOND)
             break
         shelf = Shelf(folder)
@@ -95,10 +81,10 @@ def test_bytes_that_a_power_failure_lost_do_not_become_the_new_state(
 
     def die(what: str, name: str, size: int) -> int:
         if what == "rename" and name == "a.md":
-            raise _Died
+            raise Died
         return size
 
-    with monkeypatch.context() as patched, suppress(_Died):
+    with monkeypatch.context() as patched, suppress(Died):
         patched.setattr(files, "on_fault_point", die)
         _bring(shelf, SECOND)
     lost = shelf.place(NAME) / "incoming" / "d.md"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -17,6 +16,7 @@ from lookfar.store.ground.files import WriterLock
 from lookfar.store.keywords.analyser import analyse
 from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.sqlite.store import CollectionStore
+from points import Died, die_at
 from store.shelf import Shelf, rows_of
 
 SECRET = "zyxwvutsrq"
@@ -119,22 +119,6 @@ def test_erasing_waits_for_other_writers_and_creates_nothing(filled: Shelf, tmp_
     assert not (tmp_path / "nowhere").exists()
 
 
-class _Died(BaseException):
-    """Simulates the end of the process."""
-
-
-def _die_at(number: int) -> Callable[[str, str, int], int]:
-    """Return a hook for ``files.on_fault_point`` that dies at the point with this number."""
-    points = count(1)
-
-    def pass_point(what: str, name: str, size: int) -> int:
-        if next(points) == number:
-            raise _Died(f"{what} {name}")
-        return size
-
-    return pass_point
-
-
 def test_a_crash_at_any_point_leaves_a_sound_only_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,8 +131,8 @@ def test_a_crash_at_any_point_leaves_a_sound_only_copy(
         folder = tmp_path / f"copy{number}"
         shutil.copytree(tmp_path / "sound", folder)
         dying = Shelf(CollectionStore(folder, only_copy=True))
-        with monkeypatch.context() as patched, suppress(_Died):
-            patched.setattr(files, "on_fault_point", _die_at(number))
+        with monkeypatch.context() as patched, suppress(Died):
+            patched.setattr(files, "on_fault_point", die_at(number))
             erase(dying, "a.md")
             break
         dying.store.close()

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeGuard
 
+from lookfar.collections.outside.opened import SOURCE_SUFFIX, SUFFIXES
 from lookfar.errors import InvalidArgument, NotFound
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 _HISTORY: Final = "@git"
 _MEMORY: Final = "@memory"
 _DOCUMENTS: Final = "@documents"
-_ADDED: Final = "@source"
-_OUTSIDE: Final = ("@source", "@pypi", "@npm", "@crates", "@go", "@maven")
 USER_MEMORIES: Final = f"user{_MEMORY}"
 
 
@@ -118,7 +117,7 @@ class Members:
 
     def is_companion_name(self, name: str) -> bool:
         """Return whether a name is that of commits, memories, a database or an outside source."""
-        suffixes = (_HISTORY, _MEMORY, _DOCUMENTS, *_OUTSIDE)
+        suffixes = (_HISTORY, _MEMORY, _DOCUMENTS, *SUFFIXES)
         return name.endswith(suffixes) and name not in self.folders
 
     def is_database_name(self, name: str) -> bool:
@@ -198,12 +197,12 @@ class Members:
     # -- outside sources ---------------------------------------------------------
 
     def is_outside_name(self, name: str) -> bool:
-        return name.endswith(_OUTSIDE) and name not in self.folders
+        return name.endswith(SUFFIXES) and name not in self.folders
 
     def outside(self, name: str) -> Outside:
         """Return an outside source by its name."""
         # Packages are public: everyone who may read a project may read those that it uses.
-        if name.endswith(_ADDED) and not self.reaches(name):
+        if name.endswith(SOURCE_SUFFIX) and not self.reaches(name):
             raise NotFound(
                 "Your token does not give access to such a source.",
                 hint=f"Ask for a token with --collection {name}",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from lookfar.collections.passes import timestamp
 from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.model import OutsideSource, SourceChange
 from lookfar.store.ground import files
@@ -171,7 +171,9 @@ class SourceManager:
                         on_fetch or (lambda _what, _done, _total: None),
                     )
                 )
-                source = replace(source, fetched=_now(), version=fetched.version or source.version)
+                source = replace(
+                    source, fetched=timestamp(), version=fetched.version or source.version
+                )
                 if fetched.unchanged:
                     shelf.write(source)
                     change = SourceChange(source)
@@ -188,7 +190,3 @@ class SourceManager:
         return tuple(
             os.path.realpath(folder.root.path) for folder in self._members.folders.values()
         )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -85,17 +85,16 @@ class Outside(Files):
             return []
         if self.healing.rebuilding or not self.store.exists:
             return super().freshen(on_progress)
-        stamp = self.shelf.stamp(self.name)
-        if stamp != self._stamp or self._origins is None:
-            self.shelf.finish(self.name)
-            self.described = self.shelf.get(self.name)
-            self._stamp, self._origins = stamp, self.shelf.origins(self.name)
+        self.shelf.finish(self.name)
         if self.store.held() is not None:
             return []
-        other = self.store.fingerprint() != epoch_fingerprint(self.settings, self.embedder)
-        if other or self._read_seen() != self.described.digest:
+        stamp = self.shelf.stamp(self.name)
+        is_new = stamp != self._stamp and self._read_seen() != self.shelf.get(self.name).digest
+        if is_new or self.store.fingerprint() != epoch_fingerprint(self.settings, self.embedder):
             self.index(on_progress=on_progress)
-            self._origins = self.shelf.origins(self.name)
+        elif stamp != self._stamp:
+            self.described, self._stamp = self.shelf.get(self.name), stamp
+            self._origins = None
         return []
 
     def _read_seen(self) -> str:
@@ -118,11 +117,9 @@ class Outside(Files):
         """Return where a document comes from: the address of its page, or the whole source's."""
         if self._origins is None:
             self._origins = self.shelf.origins(self.name)
-        known = self._origins.get(uri, {}).get("url")
         source = self.described
-        return str(
-            known or (source.name.rpartition("@")[0] if source.kind == "package" else source.origin)
-        )
+        whole = source.name.rpartition("@")[0] if source.kind == "package" else source.origin
+        return str(self._origins.get(uri, {}).get("url") or whole)
 
     # -- edits -------------------------------------------------------------------
 

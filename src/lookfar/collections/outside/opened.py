@@ -42,6 +42,7 @@ class OutsideSources:
         self._open_model = open_model
         self._opened: dict[str, Outside] = {}
         self._packages: dict[str, ProjectPackages] = {}
+        self._shelf: Shelf | None = None
         self._lock = Lock()
 
     @property
@@ -51,7 +52,10 @@ class OutsideSources:
     @property
     def shelf(self) -> Shelf:
         # A project cannot move the sources, so its settings name the same folder.
-        return Shelf(Path(self._folder_settings().outside.dir))
+        folder = Path(self._folder_settings().outside.dir)
+        if self._shelf is None or self._shelf.folder != folder:
+            self._shelf = Shelf(folder)
+        return self._shelf
 
     def open(self, name: str) -> Outside:
         """Open a source by name; raises ``NotFound`` if there is none."""

@@ -10,13 +10,13 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Final
 
 from lookfar.collections.outside.shelf import write_incoming
+from lookfar.collections.passes import timestamp
 from lookfar.errors import IndexBusy, LookfarError
 from lookfar.model import OutsideSource
 from lookfar.sources.archive import read_archive, read_limited
@@ -76,10 +76,10 @@ class ProjectPackages:
         wait_seconds: float,
         first: Sequence[Package] = (),
         on_package: Callable[[str, int, int], None] | None = None,
-    ) -> int:
-        """Prepare what is missing in the background; return how many packages are not ready.
+    ) -> None:
+        """Prepare what is missing in the background.
 
-        Waits for all of them, or for those in ``first``, at most ``wait_seconds``.
+        Waits for all packages, or for those in ``first``, at most ``wait_seconds``.
         """
         packages = self.find()
         deadline = time.monotonic() + wait_seconds
@@ -93,14 +93,13 @@ class ProjectPackages:
                     on_package(missing[0].full_name, ready, len(packages))
                 left = deadline - time.monotonic()
                 if all(map(self._is_settled, awaited)) or left <= 0:
-                    return len(missing)
+                    return
                 if self._thread is None or not self._thread.is_alive():
                     self._thread = Thread(
                         target=self._prepare_all, name="lookfar-packages", daemon=True
                     )
                     self._thread.start()
                 self._changed.wait(min(left, 0.5))
-            return len(packages)
 
     def choose(self, question: str) -> list[Package]:
         """Return the packages that a question names, or else those that the project names."""
@@ -178,7 +177,7 @@ def bring_package(outside: OutsideSources, package: Package) -> str:
             "package",
             package.place,
             package.version,
-            fetched=datetime.now(UTC).isoformat(timespec="seconds"),
+            fetched=timestamp(),
             options={"content": content, "package": package.name},
         )
         with shelf.writing(name) as incoming:
@@ -257,13 +256,3 @@ def _make_readme(package: Package, metadata: bytes) -> bytes:
     summary = re.search(rb"^Summary: (.*)$", head, re.MULTILINE)
     title = f"# {package.name} {package.version}\n\n".encode()
     return title + (summary[1] + b"\n\n" if summary else b"") + body
-
-
-def list_versions(outside: OutsideSources, name: str) -> list[OutsideSource]:
-    """Return the stored versions of a package, the oldest fetch first."""
-    stored = [
-        source
-        for source in outside.shelf.list_all()
-        if source.kind == "package" and source.options.get("package") == name
-    ]
-    return sorted(stored, key=lambda source: source.fetched)

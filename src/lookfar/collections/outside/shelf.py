@@ -38,6 +38,8 @@ _NAME: Final = re.compile(r"[^\s/\x00-\x1f][^\s\x00-\x1f]{0,150}")
 
 Origins = Mapping[str, Mapping[str, Any]]
 """What is known about single files by URI, such as ``url``."""
+Stamp = tuple[int, int, int]
+"""Time of change, size and inode of a record."""
 FileHashes = dict[str, tuple[str, int]]
 """SHA-256 and size of files by URI."""
 
@@ -47,15 +49,17 @@ class Shelf:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._records: dict[Path, tuple[Stamp | None, OutsideSource | None]] = {}
+        """What records said, each valid for one stamp: every search asks for them."""
 
     def list_all(self) -> list[OutsideSource]:
         """Return every source by name; one whose record is damaged is not among them."""
-        sources = filter(None, map(_read_record, self._places()))
+        sources = filter(None, map(self._read, self._places()))
         return sorted(sources, key=lambda source: source.name)
 
     def find_damaged(self) -> list[Path]:
         """Return the folders of sources whose record cannot be read."""
-        return [place for place in self._places() if _read_record(place) is None]
+        return [place for place in self._places() if self._read(place) is None]
 
     def get(self, name: str) -> OutsideSource:
         source = self.find(name)
@@ -68,7 +72,7 @@ class Shelf:
         return source
 
     def find(self, name: str) -> OutsideSource | None:
-        return _read_record(self.place(name))
+        return self._read(self.place(name))
 
     def place(self, name: str) -> Path:
         """Return the folder of a source, which need not exist."""
@@ -82,19 +86,22 @@ class Shelf:
             return Path(source.origin)
         return self.place(source.name) / "files"
 
-    def stamp(self, name: str) -> tuple[int, int, int] | None:
+    def stamp(self, name: str) -> Stamp | None:
         """Return a value that changes whenever the record is written; None without a record."""
-        try:
-            info = (self.place(name) / _RECORD).stat()
-        except OSError:
-            return None
-        return info.st_mtime_ns, info.st_size, info.st_ino
+        return _stamp_record(self.place(name))
 
     def origins(self, name: str) -> Origins:
         try:
             return unpack_record((self.place(name) / _ORIGINS).read_bytes())
         except (OSError, ValueError, RecursionError):
             return {}
+
+    def _read(self, place: Path) -> OutsideSource | None:
+        stamp = _stamp_record(place)
+        known = self._records.get(place)
+        if known is None or known[0] != stamp:
+            known = self._records[place] = stamp, _read_record(place)
+        return known[1]
 
     def _places(self) -> list[Path]:
         return [place for place in list_folder(self.folder) if (place / _RECORD).exists()]
@@ -226,6 +233,14 @@ def _finish(place: Path) -> None:
 
 def _as_record(source: OutsideSource) -> dict[str, Any]:
     return {**asdict(source), "folders": list(source.folders), "options": dict(source.options)}
+
+
+def _stamp_record(place: Path) -> Stamp | None:
+    try:
+        info = (place / _RECORD).stat()
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_size, info.st_ino
 
 
 def _read_record(place: Path) -> OutsideSource | None:

@@ -119,8 +119,9 @@ class _Crawl:
         only = bool(request.source.options.get("only_page"))
         listing = self._is_sitemap or self._is_list
         folder = start if start.endswith("/") else start.rpartition("/")[0] + "/"
-        host = "{0.scheme}://{0.netloc}/".format(urlsplit(start))
-        self.site = _Site(host if listing else folder, follows=not only and not listing)
+        self.site = _Site(
+            _find_host(start) if listing else folder, follows=not only and not listing
+        )
         self._waiting: deque[str] = deque()
         self._seen: set[str] = set()
         self._contents: dict[str, str] = {}
@@ -267,13 +268,13 @@ class _Crawl:
         return self._read_robots(url).can_fetch(USER_AGENT, url)
 
     def _read_robots(self, url: str) -> RobotFileParser:
-        host = "{0.scheme}://{0.netloc}".format(urlsplit(url))
+        host = _find_host(url)
         if host not in self._robots:
             robots = RobotFileParser()
             lines: list[str] = []
             everything = ["User-agent: *", "Disallow: /"]
             try:
-                response = self._client.get(f"{host}/robots.txt")
+                response = self._client.get(f"{host}robots.txt")
                 if response.status in (401, 403):
                     lines = everything
                 elif response.status == 200:
@@ -294,7 +295,7 @@ class _Crawl:
         usual = [f"{self.site.prefix}sitemap.xml", *named]
         maps = deque([self._start] if self._is_sitemap else map(normalise_url, usual))
         visited: set[str] = set()
-        host = "{0.scheme}://{0.netloc}/".format(urlsplit(self._start))
+        host = _find_host(self._start)
         while maps and len(visited) < _MOST_SITEMAPS:
             url = maps.popleft()
             if not url or url in visited or not url.startswith(host):
@@ -340,3 +341,9 @@ class _Crawl:
                 self.site.pages[uri] = page
                 self._contents[page["sha256"]] = uri
                 self._follow(uri, data, page["url"])
+
+
+def _find_host(url: str) -> str:
+    """Return the beginning of an address, up to the slash after the host."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}/"
