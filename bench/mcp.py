@@ -249,12 +249,12 @@ def measure(folder: str, times: int) -> None:
           f" adds {at(over, 50) - at(own, 50):.2f} ms at p50")  # fmt: skip
     together(folder, asked)
     print(f"memory of a relay:         {memory:7.1f} MB")
-    print(f"memory of the daemon:      {resident():7.1f} MB at work")
+    print(f"memory of the daemon:      {describe_memory()} at work")
     print("waiting until it rests ...", file=sys.stderr)
     from lookfar.serve.daemon.pool import REST_SECONDS
 
     time.sleep(1.6 * REST_SECONDS)
-    print(f"memory of the daemon:      {resident():7.1f} MB at rest, watching")
+    print(f"memory of the daemon:      {describe_memory()} at rest, watching")
     session.end()
     endpoint.daemon_stop()
 
@@ -291,10 +291,15 @@ def at(seconds: list[float], percent: int) -> float:
     return sorted(seconds)[len(seconds) * percent // 100] * 1000
 
 
-def resident() -> float:
+def describe_memory() -> str:
+    """Return what only the daemon has, and what is resident together with mapped files."""
     from lookfar.serve.daemon import endpoint
 
-    return ((endpoint.daemon_status() or {}).get("memory_bytes") or 0) / 1e6
+    pid = (endpoint.daemon_status() or {}).get("pid")
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines[1:]}
+    own, resident = kilobytes["Anonymous"] / 1024, kilobytes["Rss"] / 1024
+    return f"{own:7.1f} MB of its own, {resident:.1f} with mapped files,"
 
 
 def main() -> None:

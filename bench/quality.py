@@ -3,6 +3,7 @@
     python bench/quality.py DIR [--sets squad,k8s] [--work FOLDER] [--set key=value ...]
     python bench/quality.py DIR --ablate      what each stage is worth
     python bench/quality.py DIR --doubt       how often "nothing relevant" is right
+    python bench/quality.py DIR --tiers       with and without the second model
 
 DIR holds one folder per set with ``corpus.jsonl`` ({_id, title, text}),
 ``queries.jsonl`` ({_id, text}) and ``qrels.tsv`` (query, document, gain). Each set
@@ -17,31 +18,43 @@ The sets ``spans`` and ``issues_to_files`` are asked through ``Library.search`` 
 column leaves one set out: what the change gains on a set when the other sets decide whether to make
 it. A rule that was fitted to one set gains nothing there. ``--doubt`` asks every set's questions of
 every other set's documents, where nothing answers them.
+
+``--tiers`` embeds every passage with the second model (``lookfar[quality]``, or the folder that
+``--set quality.model=FOLDER`` names) and compares the answers of the first model alone with those
+of both: nDCG@10, the share of relevant documents among the first 100, and milliseconds of processor
+time for a question. With ``--passages FOLDER`` the passages are embedded elsewhere: the first run
+writes their texts to ``FOLDER/SET.jsonl``, and the next one reads their unit vectors, in the same
+order, from ``FOLDER/SET.npy``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 
+import numpy as np
 from cited_places import measure_issues, measure_spans
 
 from lookfar import config
 from lookfar.config import SearchSettings
 from lookfar.embed.providers import open_embedder
+from lookfar.embed.quality import open_quality_model
 from lookfar.evaluate.metrics import DEPTH, ndcg, recall, reciprocal_rank
 from lookfar.index.build import Build
+from lookfar.index.quality_pass import Encode, Encoded, run_quality_pass
 from lookfar.model import Filters
+from lookfar.ports import SecondModel
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.relevance import judge_confidence
-from lookfar.retrieve.question.plan import make_plan
+from lookfar.retrieve.question.plan import add_quality, make_plan
 from lookfar.retrieve.ranking import Ranking, Source
 from lookfar.retrieve.search import rank
 from lookfar.sources.confine import Root
@@ -77,7 +90,8 @@ def judgements(source: Path) -> dict[str, dict[str, float]]:
 STAGES: dict[str, dict[str, object]] = {
     "chunks alone, no pages": {"page_share": 0.0},
     "no name match": {"name_boost": 0.0},
-    "no links": {"link_lift": 0.0, "below_lift": 0.0},
+    "no links": {"link_lift": 0.0, "below_lift": 0.0, "described_lift": 0.0},
+    "no descriptions": {"described_lift": 0.0},
     "no phrases": {"phrase_boost": 0.0},
     "not word for word": {"verbatim": False},
     "no synonyms": {"expansion": False},
@@ -114,6 +128,7 @@ class Set:
         self.ending = ENDINGS.get(source.name, ".md")
         folder = work / "files" / source.name
         write_out(source, folder, self.ending)
+        self.settings = settings
         self.store = open_store(work / "index" / source.name, settings)
         self.embedder = open_embedder(settings.embed)
         Build(Root.open(folder), source.name, self.store, settings, self.embedder).run()
@@ -122,7 +137,12 @@ class Set:
         self.queries = [json.loads(line) for line in lines][:most]
 
     def rankings(
-        self, settings: SearchSettings, mode: str, queries: list[dict[str, str]], top_k: int = DEPTH
+        self,
+        settings: SearchSettings,
+        mode: str,
+        queries: list[dict[str, str]],
+        top_k: int = DEPTH,
+        second: SecondModel | None = None,
     ) -> Iterator[tuple[dict[str, str], Ranking, list[Source]]]:
         with self.store.snapshot() as snapshot:
             for query in queries:
@@ -133,6 +153,8 @@ class Set:
                     filters=Filters(),
                     embedder=self.embedder,
                 )
+                if second is not None:
+                    plan = add_quality(plan, second)
                 sources = [Source(self.name, plan, snapshot, snapshot.text)]
                 yield query, rank(sources, settings), sources
 
@@ -154,6 +176,84 @@ class Set:
                          recall(ranked, gains)))  # fmt: skip
         elapsed = (time.perf_counter() - started) / len(rows) * 1000
         return (*(sum(column) / len(rows) for column in zip(*rows, strict=True)), elapsed)
+
+    def measure_tier(
+        self, settings: SearchSettings, mode: str, second: SecondModel | None
+    ) -> tuple[float, ...]:
+        """nDCG@10, recall@100 and milliseconds of processor time."""
+        rows = []
+        started = time.process_time()
+        for query, ranking, _ in self.rankings(settings, mode, self.queries, second=second):
+            uris = (ranking.candidates[at].place.uri for at in ranking.order())
+            ranked = list(dict.fromkeys(uri.removesuffix(self.ending) for uri in uris))
+            gains = self.judged[query["_id"]]
+            rows.append((ndcg(ranked, gains), recall(ranked, gains, CANDIDATES)))
+        elapsed = (time.process_time() - started) / len(rows) * 1000
+        return (*(sum(column) / len(rows) for column in zip(*rows, strict=True)), elapsed)
+
+    def embed_all(self, second: SecondModel, elsewhere: Path | None) -> tuple[int, float]:
+        """Embed what is missing; return how many passages and the processor time it took."""
+        encode = None if elsewhere is None else self._look_up(elsewhere)
+        started = time.process_time()
+        made = run_quality_pass(self.store, second, encode=encode)
+        return made, time.process_time() - started
+
+    def _look_up(self, folder: Path) -> Encode:
+        """Return a function that looks vectors up, or write out the texts that need one."""
+        texts, vectors = folder / f"{self.name}.jsonl", folder / f"{self.name}.npy"
+        if vectors.exists():
+            known = [json.loads(line) for line in texts.open(encoding="utf-8")]
+            rows = dict(zip(known, np.load(vectors), strict=True))
+            return lambda wanted: [rows[text].astype("<f2").tobytes() for text in wanted]
+        found: dict[str, None] = {}
+
+        def collect(wanted: Sequence[str]) -> list[Encoded]:
+            found.update(dict.fromkeys(wanted))
+            return [None] * len(wanted)
+
+        with TemporaryDirectory() as scratch:
+            copy = Path(scratch) / "index"
+            shutil.copytree(self.store.folder, copy)
+            second = open_quality_model(self.settings.quality)
+            assert second is not None
+            run_quality_pass(open_store(copy, self.settings), second, encode=collect)
+        folder.mkdir(parents=True, exist_ok=True)
+        texts.write_text("".join(f"{json.dumps(text)}\n" for text in found), encoding="utf-8")
+        sys.exit(f"Wrote {len(found):,} texts to {texts}: save their vectors as {vectors}.")
+
+
+CANDIDATES = 100
+
+
+def compare_tiers(
+    sets: Iterator[Set], settings: config.Settings, modes: list[str], elsewhere: Path | None
+) -> None:
+    """Print the answers of the first model alone, and of both, side by side."""
+    second = open_quality_model(settings.quality)
+    if second is None:
+        sys.exit(
+            "There is no second model: install lookfar[quality], or --set quality.model=FOLDER"
+        )
+    gains: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    print(f"{'set':14} {'mode':8} {'first':>8} {'both':>8} {'gain':>8} {'recall':>8} {'both':>8}"
+          f" {'CPU ms':>8} {'both':>8}  passages embedded")  # fmt: skip
+    for each in sets:
+        made, seconds = each.embed_all(second, elsewhere)
+        with each.store.snapshot() as snapshot:
+            counts = snapshot.quality_counts(second.fingerprint, second.dimensions)
+        assert counts is not None
+        for mode in modes:
+            first, both = (each.measure_tier(settings.search, mode, model)
+                           for model in (None, second))  # fmt: skip
+            gains[mode].append((first[0], both[0]))
+            pace = f", {made / seconds:.0f} per CPU s" if made else ""
+            print(f"{each.name:14} {mode:8} {first[0]:8.4f} {both[0]:8.4f}"
+                  f" {both[0] - first[0]:+8.4f} {first[1]:8.4f} {both[1]:8.4f}"
+                  f" {first[2]:8.2f} {both[2]:8.2f}"
+                  f"  {counts.embedded:,} of {counts.total:,}{pace}", flush=True)  # fmt: skip
+    for mode, pairs in gains.items():
+        before, after = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+        print(f"{'mean':14} {mode:8} {before:8.4f} {after:8.4f} {after - before:+8.4f}")
 
 
 def ablate(sets: list[Set], settings: SearchSettings) -> None:
@@ -212,6 +312,11 @@ def main() -> None:
     parser.add_argument("--repositories", type=Path, help="trees of the set issues_to_files")
     parser.add_argument("--ablate", action="store_true", help="what each stage is worth")
     parser.add_argument("--doubt", action="store_true", help="how often doubt is right")
+    parser.add_argument(
+        "--passages", type=Path, metavar="FOLDER",
+        help="vectors for --tiers from elsewhere; texts are written there first",
+    )  # fmt: skip
+    parser.add_argument("--tiers", action="store_true", help="with and without the second model")
     given = parser.parse_args()
     work = given.work or Path(mkdtemp(prefix="lookfar-quality-"))
     explicit = {"sources.max_file_bytes": "16MB"}
@@ -231,6 +336,9 @@ def main() -> None:
     if not names:
         return
     sets = (Set(given.directory / name, work, settings, given.most) for name in names)
+    if given.tiers:
+        compare_tiers(sets, settings, given.modes.split(","), given.passages)
+        return
     if given.ablate:
         ablate(list(sets), settings.search)
         return

@@ -422,6 +422,64 @@ class PieceEmbedder(Protocol):
     def count_tokens(self, text: str) -> int: ...
 
 
+class SecondModel(Embedder, Protocol):
+    """A model whose vectors are made in the background, and which does not read every text."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are, for another process that loads it."""
+        ...
+
+    def load(self) -> None:
+        """Load what the first question would otherwise wait for."""
+        ...
+
+    def reads(self, text: str) -> bool:
+        """Return whether the text is in a script and in words that the model knows."""
+        ...
+
+
+class QualityQuery(NamedTuple):
+    """A question as the second model reads it."""
+
+    model: str
+    """The fingerprint of the model."""
+    vector: NDArray[np.float32]
+
+
+class QualityPassage(NamedTuple):
+    """A chunk without a vector of the second model."""
+
+    row: int
+    content: bytes
+    text: str
+
+
+class LackingDocument(NamedTuple):
+    """A document with chunks that the second model has not dealt with."""
+
+    number: int
+    uri: str
+
+
+class QualityCounts(NamedTuple):
+    """How far the second model has come with the chunks of a generation."""
+
+    embedded: int
+    unreadable: int
+    """Texts that the model does not understand, such as those in another language."""
+    total: int
+
+    @property
+    def lacking(self) -> int:
+        """How many chunks it has not dealt with."""
+        return self.total - self.embedded - self.unreadable
+
+
+ComposePassage = Callable[[Place, str], str]
+"""Makes the text to embed from a chunk and the text of its document."""
+
+
 class Reranker(Protocol):
     """Scores how well texts answer a question, from 0 to 1; deterministic."""
 
@@ -518,6 +576,16 @@ class VectorSearch(Protocol):
 
     def vector_scores(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]: ...
 
+    def quality_search(
+        self, query: QualityQuery, limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]:
+        """Return the nearest chunks of those that have a vector of the second model."""
+        ...
+
+    def quality_scores(self, query: QualityQuery, places: Sequence[Place]) -> list[float | None]:
+        """Return the similarity by the second model; None for a place without its vector."""
+        ...
+
     def vectors(self, places: Sequence[Place]) -> NDArray[np.float32]:
         """Return one row for each place; zeros if it has no vector."""
         ...
@@ -539,6 +607,10 @@ class Documents(Protocol):
     def sections(self, uri: str) -> list[Section]: ...
 
     def text(self, uri: str) -> str | None: ...
+
+    def holds_text(self, uri: str, text_sha: bytes) -> bool:
+        """Return whether a document's text has this hash, if that is quick to say."""
+        ...
 
     def preload_texts(self, uris: Sequence[str]) -> None:
         """Read these texts at once, if the store is on a server: ``text`` then has them."""
@@ -698,8 +770,16 @@ class Links(Protocol):
         """Return every folded file name, alias and title, with URI and title of its document."""
         ...
 
-    def leads(self, documents: Sequence[int], among: Collection[int] | None = None) -> list[Lead]:
-        """Return the resolved links of these documents, to any document or to ``among``."""
+    def leads(
+        self,
+        documents: Sequence[int],
+        among: Collection[int] | None = None,
+        within: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+    ) -> list[Lead]:
+        """Return the resolved links of these documents, to any document or to ``among``.
+
+        With ``within``, only links in these spans of each document are returned.
+        """
         ...
 
     def community(self, uri: str) -> list[Member]:
@@ -740,6 +820,10 @@ class CollectionSnapshot(Snapshot, Protocol):
 
     def vector_pass(self) -> VectorPass: ...
 
+    def quality_counts(self, model: str, dimensions: int) -> QualityCounts | None:
+        """Return how far this second model has come; None if the store does not support one."""
+        ...
+
     def titles(self, prefix: str = "") -> list[tuple[str, str]]: ...
 
     def pages(self) -> list[PageInfo]: ...
@@ -752,7 +836,9 @@ class CollectionSnapshot(Snapshot, Protocol):
         """Return the documents whose files were read too soon after a write to be sure of them."""
         ...
 
-    def left_out(self) -> dict[str, LeftOut]: ...
+    def left_out(self, uris: Collection[str] | None = None) -> dict[str, LeftOut]:
+        """Return the files that are on disk but not in the store, or those of them in ``uris``."""
+        ...
 
     def held(self) -> int | None: ...
 
@@ -837,6 +923,22 @@ class Writer(Protocol):
 
     def activate(self, manifest: Mapping[str, Any]) -> int:
         """Commit everything as one new generation."""
+        ...
+
+
+class QualityWriter(Protocol):
+    """The one process that fills in the vectors of a second model."""
+
+    def list_documents(self) -> list[LackingDocument]:
+        """Return the documents with chunks that were not dealt with, the newest first."""
+        ...
+
+    def read(self, documents: Sequence[int], compose: ComposePassage) -> list[QualityPassage]:
+        """Return the passages of these documents that have no vector yet, each text once."""
+        ...
+
+    def put(self, rows: Sequence[tuple[QualityPassage, bytes | None]]) -> None:
+        """Store float16 vectors durably; None for a text that the model does not understand."""
         ...
 
 
@@ -975,6 +1077,19 @@ class Store(Protocol):
 
         A new one continues an interrupted build with the same fingerprint, unless ``rebuild``.
         Without ``let_go`` a collection that a rollback holds is refused: ``IndexHeld``.
+        """
+        ...
+
+    def has_quality(self, model: str, dimensions: int) -> bool:
+        """Return whether there are vectors of this second model."""
+        ...
+
+    def quality_writer(
+        self, model: str, dimensions: int
+    ) -> AbstractContextManager[QualityWriter | None]:
+        """Begin to fill in vectors of a second model; ``IndexBusy`` while another process does.
+
+        Gives None where the store does not keep such vectors.
         """
         ...
 

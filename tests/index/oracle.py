@@ -57,11 +57,11 @@ def check_answers(library: Library, words: tuple[str, ...], *, ranking: bool) ->
 
 
 def _check_ranking(snapshot: Any, places: Any, terms: Any, words: tuple[str, ...]) -> None:
-    """Compute BM25 over whole documents, each of which has an entry besides its chunks."""
+    """Compute BM25 over whole documents, each of which is in the entry of its first chunk."""
     pages: dict[int, list[str]] = {}
     for place in places:
         pages.setdefault(place.document, []).extend(terms[place.key])
-    entries = len(places) + len(pages)
+    entries = len(places)
     average = sum(map(len, pages.values())) / entries if entries else 0.0
     for word in words:
         having = {document: page.count(word) for document, page in pages.items() if word in page}

@@ -255,6 +255,64 @@ def test_age_counts_only_if_enabled(ask: Ask) -> None:
     assert boost_recent([], sources)(ranking) is ranking
 
 
+# --- by description -------------------------------------------------------------------------------
+
+OVERVIEW = {
+    "guide.md": """\
+# Guide
+
+- [Colours](colours.md): which paint dries overnight
+- [Setup](setup.md): choose a folder
+- tools.hammer()
+  - : drives nails into oak
+- tools.saw-blade
+  - : cuts oak
+""",
+    "guide/hammer.md": "# Hammer\n\nHold it at the end.\n",
+    "guide/saw-blade.md": "# Blade\n\nKeep it sharp, as every tool.\n",
+    "colours.md": "# Colours\n\nWait for a day.\n",
+    "setup.md": "# Setup\n\nBegin here.\n",
+}
+QUESTIONS = {
+    "which paint dries overnight": "colours.md",
+    "how to choose the folder": "setup.md",
+    "what drives nails into wood": "guide/hammer.md",
+    "what cuts oak": "guide/saw-blade.md",
+}
+
+
+@pytest.fixture(scope="module")
+def overview(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    folder = tmp_path_factory.mktemp("overview")
+    root = write_files(folder, OVERVIEW)
+    with Library.open(root, index_dir=folder / "indexes") as library:
+        yield library
+
+
+@pytest.mark.parametrize(("question", "answer"), QUESTIONS.items())
+def test_the_page_that_an_entry_describes_is_lifted(
+    overview: Library, question: str, answer: str
+) -> None:
+    """Fails if all pages that an overview names are lifted alike."""
+    hits = overview.search(question, explain=True).hits
+    described = [
+        (hit.uri, step.value)
+        for hit in hits
+        for step in hit.explanation
+        if step.stage == "links" and "described in guide.md" in step.note
+    ]
+    assert described[0][0] == answer
+    assert all(described[0][1] > value for _, value in described[1:])
+    others = [hit.uri for hit in hits if hit.uri != "guide.md"]
+    assert others[0] == answer
+
+
+def test_entries_that_share_no_word_with_the_question_describe_nothing(overview: Library) -> None:
+    hits = overview.search("sharp tool", explain=True).hits
+    notes = [step.note for hit in hits for step in hit.explanation if step.stage == "links"]
+    assert not any("described" in note for note in notes)
+
+
 # --- by settings ----------------------------------------------------------------------------------
 
 
@@ -269,7 +327,8 @@ def stages_of(library: Library, query: str, uri: str) -> list[str]:
     [
         ({}, "links", ("community", "recent", "neighbour")),
         ({"search.neighbours": 0}, "", ("links",)),
-        ({"search.link_lift": 0}, "", ("links",)),
+        ({"search.link_lift": 0, "search.described_lift": 0}, "", ("links",)),
+        ({"search.link_lift": 0}, "links", ()),
         ({"search.edge_related": 0, "search.edge_implements": 0}, "links", ()),
         ({"search.communities": True}, "community", ()),
         ({"search.communities": True, "search.community_factor": 1}, "", ("community",)),

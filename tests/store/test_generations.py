@@ -97,9 +97,8 @@ def test_versions_in_no_kept_generation_are_purged(shelf: Shelf) -> None:
     shelf.write({"b.md": "stays\n\nand grows\n"})
     graves = rows_of(shelf, "SELECT count(*) FROM graves")[0][0]
     chunks = rows_of(shelf, "SELECT count(*) FROM chunks")[0][0]
-    documents = rows_of(shelf, "SELECT count(*) FROM documents")[0][0]
     assert isinstance(graves, int)
-    assert keyword_entries(shelf) == chunks + documents + 2 * graves
+    assert keyword_entries(shelf) == chunks + graves
     assert shelf.store.verify() == []
 
 

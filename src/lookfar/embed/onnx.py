@@ -210,6 +210,9 @@ class OnnxEmbedder(SingleModel):
 
     @cached_property
     def _loaded(self) -> tuple[Any, list[str], str]:
+        return self._load_session()
+
+    def _load_session(self) -> tuple[Any, list[str], str]:
         runtime = _runtime()
         options = runtime.SessionOptions()
         options.intra_op_num_threads = self._settings.threads or os.cpu_count() or 1

@@ -5,6 +5,7 @@ scored (nDCG, MRR, recall, success, latency); two can be compared with a signifi
 drawn. An existing index is never changed: a configuration that needs another one gets its own.
 """
 
+from lookfar.evaluate.advice import advise_tiers as advise_tiers
 from lookfar.evaluate.compare import Comparison as Comparison
 from lookfar.evaluate.compare import compare as compare
 from lookfar.evaluate.configurations import Configuration as Configuration

@@ -29,9 +29,9 @@ from lookfar.index.recipe import (
 )
 from lookfar.index.reconcile import Changes, Request, compare, name_extractor
 from lookfar.index.skipped_files import MOST_EXAMPLES, summarise_skipped
-from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPool
+from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPool, adopt_vectors
 from lookfar.model import Failure, Fingerprint, IndexReport, Lane, Skipped
-from lookfar.ports import Embedder, Known, LeftOut, Store, Version, Writer
+from lookfar.ports import Embedder, Known, LeftOut, Store, VectorSource, Version, Writer
 from lookfar.sources.confine import Root
 from lookfar.sources.fingerprints import is_settled
 from lookfar.sources.folder.walk import Walk, examine_files, walk
@@ -59,7 +59,9 @@ class Build:
         embedder: Embedder | None,
         on_progress: OnProgress | None = None,
         lane: Lane | None = None,
+        given: VectorSource | None = None,
     ) -> None:
+        """``given`` has vectors that need not be made."""
         self._root = root
         self._collection = collection
         self._store = store
@@ -67,6 +69,7 @@ class Build:
         self._embedder = embedder
         self._on_progress = on_progress or (lambda _: None)
         self._lane = lane
+        self._given = given
         self._tally: Counter[str] = Counter()
         self._left: list[LeftOut] = []
         self._masked: list[str] = []
@@ -182,6 +185,7 @@ class Build:
             embed=self._settings.embed if self._embedder else EmbedSettings(WITHOUT_MODEL),
             catalogue=writer.catalogue,
             siblings=writer.siblings,
+            given=self._given,
             lane=self._lane,
             secrets=secrets_from(self._settings),
             max_document_bytes=self._settings.sources.max_document_bytes,
@@ -190,9 +194,11 @@ class Build:
         batches = list(_batched(changes.read))
         workers = min(self._settings.index.workers or os.cpu_count() or 1, len(batches))
         if workers < 2 or changes.bytes < _WORTH_PROCESSES or not in_workers(self._settings.embed):
+            sources = [self._given] if self._given else []
             with closing(Preparer(recipe, self._embedder)) as preparer:
+                prepare = adopt_vectors(preparer, writer.missing, sources)
                 for batch in batches:
-                    yield batch, preparer.run(batch, writer.missing)
+                    yield batch, prepare(batch)
             return
         pool = WorkerPool(recipe, workers)
         try:

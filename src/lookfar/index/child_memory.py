@@ -1,4 +1,4 @@
-"""How much physical memory a child process uses, from what each system offers for that."""
+"""How much physical memory a process uses, from what each system offers for that."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Final
 
 LIMITED_BY_SYSTEM: Final = sys.platform not in ("win32", "darwin")
 """Whether a process can limit its own memory: macOS accepts such a limit but ignores it."""
+THIS_PROCESS: Final = -1
+"""The handle that Windows takes for the process that asks."""
 _TASK_INFO: Final = 4
 """The name of this kind of information in macOS, ``PROC_PIDTASKINFO``."""
 
 
 def resident_bytes(pid: int, handle: int = 0) -> int:
-    """Return the physical memory of a child process; 0 if it has ended or cannot be asked.
+    """Return the physical memory of a process; 0 if it has ended or cannot be asked.
 
     Windows asks by the handle of the process, other systems by its id.
     """

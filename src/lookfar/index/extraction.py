@@ -19,6 +19,7 @@ from time import monotonic
 from typing import IO, Any, Final
 
 from lookfar.common.allowance import Allowance
+from lookfar.common.programs import python_program
 from lookfar.config import bare_environment
 from lookfar.index.child_memory import LIMITED_BY_SYSTEM, resident_bytes
 from lookfar.model import Skipped
@@ -79,12 +80,13 @@ class Extraction:
             self._stop()
             # The same bytes must always give the same text.
             fixed = {"PYTHONHASHSEED": "0"}
+            program, variables = python_program()
             self._process = subprocess.Popen(
-                [sys.executable, "-c", self._program],
+                [program, "-c", self._program],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=bare_environment(fixed),
+                env=bare_environment(fixed | variables),
             )
             with suppress(OSError):  # If it died already, the first file will report that.
                 _send(self._process, json.dumps(self._allowance))

@@ -168,8 +168,8 @@ def look_for_changes(
     if not differing.names and not seen.unreadable:
         return Outcome((), 0, differing.unexamined)
     examined = differing.names.union(uri or "." for uri in seen.unreadable)
-    left_out = {uri: entry for uri, entry in snapshot.left_out().items() if uri in examined}
-    changes, stale = differences(seen, snapshot.known(differing.names), left_out, policy)
+    known, left_out = snapshot.known(differing.names), snapshot.left_out(examined)
+    changes, stale = differences(seen, known, left_out, policy)
     return Outcome(stale, changes.bytes, differing.unexamined)
 
 

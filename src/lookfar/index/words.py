@@ -8,7 +8,9 @@ and one record per distinct word has everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import local
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.ports import Embedder, PieceEmbedder
@@ -111,6 +113,36 @@ def _no_pieces(_: str) -> bytes:
 
 def _count_by_length(text: str) -> int:
     return -(-len(text) // 4)
+
+
+class _Shared(local):
+    """What the passes of a thread share; None outside of :func:`share_words`."""
+
+    words: dict[tuple[int, bool], tuple[Embedder | None, Words]] | None = None
+
+
+_shared = _Shared()
+
+
+@contextmanager
+def share_words() -> Iterator[None]:
+    """Let the passes that this thread runs remember words together: many small ones gain by it."""
+    _shared.words = {}
+    try:
+        yield
+    finally:
+        _shared.words = None
+
+
+def open_words(embedder: Embedder | None, *, by_length: bool) -> Words:
+    """Return the words that the passes of this thread share, or else new ones."""
+    if _shared.words is None:
+        return Words(embedder, by_length=by_length)
+    key = id(embedder), by_length
+    if key not in _shared.words:
+        # The model is kept, so that no other one gets its number.
+        _shared.words[key] = embedder, Words(embedder, by_length=by_length)
+    return _shared.words[key][1]
 
 
 def embed_all(

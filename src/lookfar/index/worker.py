@@ -25,6 +25,7 @@ from typing import IO
 
 from lookfar.common.allowance import Allowance
 from lookfar.common.frames import receive_frame, send_frame
+from lookfar.common.programs import python_program
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
 from lookfar.errors import IOFailed, LookfarError, as_out_of_memory, out_of_memory
@@ -32,7 +33,7 @@ from lookfar.index.content import Content, decode_content, extract_content
 from lookfar.index.extraction import Extraction
 from lookfar.index.prepare import File, Stages, embed
 from lookfar.index.reconcile import Request
-from lookfar.index.words import Words
+from lookfar.index.words import open_words
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
 from lookfar.ports import Embedder, VectorSource, Version
 from lookfar.sources.confine import Refused, Root
@@ -66,6 +67,7 @@ class Unchanged:
 
 
 Outcome = Version | Unchanged | Skipped | Failure
+Handle = Callable[[Sequence[Request]], list[Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Recipe:
     """Where a worker looks up existing vectors; ``None`` if it cannot."""
     siblings: VectorSource | None = None
     """Other indexes with vectors of the same model."""
+    given: VectorSource | None = None
+    """Vectors that were made elsewhere."""
     lane: Lane | None = None
     """The kind of all documents, where the whole collection is of one kind."""
     secrets: Secrets = NO_EXCEPTIONS
@@ -95,7 +99,7 @@ class Preparer:
     def __init__(self, recipe: Recipe, embedder: Embedder | None) -> None:
         self._recipe = recipe
         self._embedder = embedder
-        words = Words(embedder, by_length=recipe.sizes.by_length)
+        words = open_words(embedder, by_length=recipe.sizes.by_length)
         self._stages = Stages(recipe.sizes, words, lane=recipe.lane, secrets=recipe.secrets)
         self._extraction = Extraction(recipe.allowance)
 
@@ -227,11 +231,12 @@ class _Child:
         # Several numeric threads in each of several processes only slow each other down.
         quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "0"}
         self._kills_before = self._kills()
+        program, variables = python_program()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD],
+            [program, "-c", _CHILD],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=child_environment(quiet),
+            env=child_environment(quiet | variables),
         )
         # If the child is dead already, the first batch will report it.
         with suppress(BrokenPipeError):
@@ -292,7 +297,7 @@ def main() -> None:
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer every batch with its outcomes, or with the error that the parent will raise."""
     recipe: Recipe = receive_frame(requests)
-    handle: Callable[[Sequence[Request]], list[Outcome]] | None = None
+    handle: Handle | None = None
     while True:
         batch: Sequence[Request] = receive_frame(requests)
         answer: list[Outcome] | LookfarError
@@ -306,24 +311,36 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         send_frame(answers, answer)
 
 
-def _make_handler(recipe: Recipe) -> Callable[[Sequence[Request]], list[Outcome]]:
+def _make_handler(recipe: Recipe) -> Handle:
     preparer = Preparer(recipe, open_embedder(recipe.embed))
-    path, siblings = recipe.catalogue, recipe.siblings
+    path = recipe.catalogue
     connection = connect(path, write=False) if path is not None else None
-    adopted: dict[bytes, bytes] = {}
 
     def missing(contents: Iterable[bytes]) -> set[bytes]:
-        lacking = set(contents)
-        if path is not None and connection is not None:
-            with typed_errors(path):
-                lacking = rows.find_unembedded(connection, lacking)
-        if siblings is not None:
-            adopted.update(siblings.vectors(lacking))
-        return lacking.difference(adopted)
+        if path is None or connection is None:
+            return set(contents)
+        with typed_errors(path):
+            return rows.find_unembedded(connection, set(contents))
+
+    sources = [source for source in (recipe.siblings, recipe.given) if source is not None]
+    return adopt_vectors(preparer, missing, sources)
+
+
+def adopt_vectors(preparer: Preparer, missing: Missing, sources: Sequence[VectorSource]) -> Handle:
+    """Return a function that prepares batches, and embeds only what no source has a vector of."""
+    adopted: dict[bytes, bytes] = {}
+
+    def find_missing(contents: Iterable[bytes]) -> set[bytes]:
+        lacking = missing(contents)
+        for source in sources:
+            found = source.vectors(lacking)
+            adopted.update(found)
+            lacking = lacking.difference(found)
+        return lacking
 
     def handle(batch: Sequence[Request]) -> list[Outcome]:
         adopted.clear()
-        outcomes = preparer.run(batch, missing)
+        outcomes = preparer.run(batch, find_missing)
         for outcome in outcomes if adopted else ():
             if isinstance(outcome, Version):
                 contents = (row[_CONTENT] for row in outcome.chunks)

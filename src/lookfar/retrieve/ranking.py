@@ -15,7 +15,7 @@ from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lookfar.model import Confidence, Contribution, Filters, Hit, Incomplete, Mode
-from lookfar.ports import Embedder, Place, Reranker, Snapshot
+from lookfar.ports import Embedder, Place, QualityQuery, Reranker, Snapshot
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,6 +53,8 @@ class Plan:
     vector_trust: float
     """0 to 1: the share of the question that the model knows as words."""
     kind: QuestionKind = "question"
+    quality: QualityQuery | None = None
+    """The question as the second model reads it; None without that model."""
     dashed: tuple[str, ...] = ()
     """Words after a dash, until the corpus shows whether they are options or exclusions."""
     required: tuple[str, ...] = ()
@@ -140,6 +142,8 @@ class Candidate(NamedTuple):
     """Cosine similarity; 0 without a model."""
     source: int = 0
     """Index of its collection in the list of those searched."""
+    quality: float | None = None
+    """Cosine similarity by the second model; None if it has no vector of this chunk."""
 
     @property
     def document(self) -> tuple[int, int]:
@@ -185,6 +189,8 @@ class NamedPlace(NamedTuple):
     why: str
     namesake: bool = False
     """Whether its file has the name, as the main part of a class in several files has."""
+    is_member: bool = False
+    """Whether the question names its type as well, such as ``Session get``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +291,9 @@ class Ranking:
         """Explain the score, and how the question was understood."""
         return (*self.explain(at), Contribution("question", 0.0, self.plan.describe()))
 
+
+LINKS = "links"
+"""The name of the stage that boosts what the best documents lead to."""
 
 DEPTH = 50
 """Candidates of each kind that every boost is sure to reach. It does not depend on ``top_k``, so

@@ -38,8 +38,8 @@ from lookfar.retrieve.stages.release_notes import add_release_notes
 from lookfar.retrieve.stages.weigh_commits import (
     boost_titles,
     credit_merged_commits,
-    demote_merges,
     weigh_commits,
+    weigh_merges,
 )
 from lookfar.retrieve.stages.wording import boost_synonyms, boost_word_pairs
 
@@ -57,7 +57,7 @@ def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Sta
         boost_titles,
         weigh_commits(settings.commits_weight),
         credit_merged_commits(sources),
-        demote_merges(sources),
+        weigh_merges(sources),
         code.demote_repeats,
         *([boost_verbatim(sources)] if settings.verbatim else []),
     ]
@@ -72,9 +72,14 @@ def _make_fusion(settings: SearchSettings) -> Stage:
     weigh: fuse.Weigh = fuse.keep_weights
     if settings.dynamic_weights:
         weigh = fuse.weigh_by_variance(settings.variance_threshold, settings.min_weight_factor)
+    second = fuse.SecondTier(settings.quality_weight, settings.quality_lift)
     if settings.fusion == "rrf":
         return fuse.fuse_by_rank(
-            settings.vector_weight, settings.keyword_weight, settings.rrf_k, weigh
+            settings.vector_weight,
+            settings.keyword_weight,
+            settings.rrf_k,
+            weigh,
+            second,
         )
     return fuse.fuse_by_score(
         settings.vector_weight,
@@ -82,6 +87,7 @@ def _make_fusion(settings: SearchSettings) -> Stage:
         settings.page_share,
         settings.code_vector_weight,
         weigh,
+        second,
     )
 
 
@@ -95,10 +101,9 @@ def _make_link_stages(settings: SearchSettings, sources: Sequence[Source]) -> li
         "transclusion": settings.edge_transclusion,
     }
     stages = []
-    if seeds and (settings.link_lift or settings.below_lift):
-        stages.append(
-            boost_linked(seeds, settings.link_lift, settings.below_lift, weights, sources)
-        )
+    link, below, described = settings.link_lift, settings.below_lift, settings.described_lift
+    if seeds and (link or below or described):
+        stages.append(boost_linked(seeds, link, below, weights, sources, described))
     if seeds and settings.join_neighbours:
         stages.append(add_linked(seeds, settings.neighbour_score, weights, sources))
     if settings.communities and settings.community_factor > 1:

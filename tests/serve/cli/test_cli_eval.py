@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import Result
 
+import tiny_transformer
+from lookfar.evaluate import Comparison, advise_tiers, read_results
 from lookfar.evaluate.metrics import METRICS
 from lookfar.serve.cli.eval import _METRICS
 
@@ -50,6 +52,73 @@ def steady(shape: dict[str, Any]) -> dict[str, Any]:
         for query in result["queries"]:
             query.pop("took_ms")
     return shape
+
+
+# --- with and without the second model ---------------------------------------------------------
+
+
+def test_tiers_are_compared_with_advice(
+    handbook: Path, questions: Path, run: Run, ask: Ask, tmp_path: Path
+) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    model = tiny_transformer.write(tmp_path / "model", ["rotate", "undo", "ship release", "week"])
+    both = ("--tiers", "--set", f"quality.model={model}", "--set", "quality.enabled=on")
+    shape = ask("eval", questions, handbook, *both)
+    first, second = shape["results"]
+    assert first["label"].startswith("both models")
+    assert second["settings"]["quality.enabled"] == "off"
+    assert shape["comparison"]["ndcg"]["queries"] == len(QUESTIONS)
+    assert "ndcg changes by" in shape["advice"]
+    text = run("eval", questions, handbook, *both).stdout
+    assert text.rstrip().endswith((".", "sure."))
+    assert "second model" in text.splitlines()[-1]
+    assert "No advice" not in text
+    assert "No advice" in run("eval", handbook, *both).stdout
+
+
+def test_tiers_need_a_second_model_and_nothing_else_to_compare_with(
+    handbook: Path, questions: Path, run: Run
+) -> None:
+    off = run("eval", questions, handbook, "--tiers", "--set", "quality.enabled=off")
+    assert off.exit_code != 0
+    assert "second model" in off.stderr
+    twice = run("eval", questions, handbook, "--tiers", "--against", "search.mode=keyword")
+    assert twice.exit_code != 0
+    assert "Give one of them" in twice.stderr
+
+
+def test_a_library_on_a_server_refuses_a_second_model(handbook: Path, run: Run) -> None:
+    """Seen to fail: nothing was embedded, and nothing said so."""
+    pytest.importorskip("psycopg")
+    url = "store.url=postgresql://127.0.0.1:1/nowhere"
+    served = run("index", handbook, "--quality", "--set", url)
+    assert served.exit_code != 0
+    assert "does not work with a store on PostgreSQL" in served.stderr
+
+
+@pytest.mark.parametrize(
+    ("delta", "p", "advice"),
+    [
+        (0.1, 0.001, "Keep the second model"),
+        (-0.1, 0.001, "Turn the second model off"),
+        (0.01, 0.6, "No significant difference"),
+    ],
+)
+def test_advice_follows_the_comparison(
+    handbook: Path, questions: Path, delta: float, p: float, advice: str, ask: Ask, tmp_path: Path
+) -> None:
+    saved = tmp_path / "saved.json"
+    ask("eval", questions, handbook, "--mode", "keyword", "--save", saved)
+    results = read_results(saved)
+    comparison = Comparison(
+        "ndcg", 200, 0, 0.5, 0.5 + delta, delta, delta - 0.05, delta + 0.05, p, 1, 1, 1, ()
+    )
+    assert advise_tiers(comparison, results, results).startswith(advice)
+    of_generated = advise_tiers(comparison, results, results, generated=True)
+    assert of_generated.startswith("Keep" if delta > 0.05 else "No advice"), (
+        "questions in the words of the documents cannot show what the second model gains"
+    )
 
 
 # --- measuring --------------------------------------------------------------------------------

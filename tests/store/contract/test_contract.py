@@ -264,6 +264,8 @@ def test_file_fingerprints_are_stored(filled: Shelf) -> None:
         assert snapshot.known()["guide.md"].fingerprint == Fingerprint(1, 2, 3, 4)
         assert not snapshot.known()["guide.md"].settled
         assert snapshot.left_out() == {"big.bin": left}
+        assert snapshot.left_out(["big.bin", "no.md"]) == {"big.bin": left}
+        assert snapshot.left_out(["no.md"]) == snapshot.left_out([]) == {}
         assert [each.code for each in snapshot.failures()] == ["TOO_LARGE"]
         assert snapshot.generation == 1
 
@@ -543,7 +545,8 @@ def test_keyword_hits_are_ranked(asked: CollectionSnapshot) -> None:
     assert words(asked, "crimson", 1)[0][1] == max(score for _, score in words(asked, "crimson"))
     named = asked.statistics(["crimson", "zebra"])
     chunks = asked.counts().chunks
-    assert named.entries == chunks + 3
+    # None for whole documents: BM25 compares the length of a text with the mean of all entries.
+    assert named.entries == chunks
     assert named.frequency["body", "zebra"] == 0
     assert named.frequency["page", "crimson"] == 2
     assert asked.knows("crimson")
@@ -709,6 +712,10 @@ def test_links_resolve_to_documents(asked: CollectionSnapshot) -> None:
     assert {each.target for each in leads} == {ids["notes.md"], ids["sub/other.md"]}
     assert asked.leads([ids["guide.md"]], [ids["notes.md"]])[0].target == ids["notes.md"]
     assert asked.leads([ids["guide.md"]], []) == []
+    start = leads[0].start
+    guide = ids["guide.md"]
+    assert asked.leads([guide], None, {guide: [(start, start + 1)]}) == leads[:1]
+    assert asked.leads([guide], None, {guide: [(start - 1, start)]}) == []
 
 
 def test_communities_follow_links(shelf: Shelf) -> None:

@@ -78,8 +78,8 @@ def make_passages(
         if not left:
             break
         if scores[at] <= 0:
-            _, keyword, page, vector, _ = candidates[at]
-            if not (keyword or page or vector > 0):
+            _, keyword, page, vector, _, second = candidates[at]
+            if not (keyword or page or vector > 0 or (second or 0.0) > 0):
                 continue  # It did not match at all.
         group = groups[documents[at]]
         if len(group) < crowd:

@@ -35,6 +35,17 @@ _ASKS_FOR_NAME: Final = frozenset(
     )
 )
 """Words around a name in a question that asks for nothing but the name."""
+_KIND = r"(?:(?:method|function|property|attribute|field)\s+)?"
+_TYPE = r"(?:[^\W\d]\w*\.)*[A-Z]\w+"
+_MEMBER_AFTER: Final = re.compile(
+    rf"(?<![\w.])(?P<owner>{_TYPE})(?:['’]s)?\s+{_KIND}(?=(?P<member>[^\W\d]\w+)(?![\w.]))"
+)
+"""A type and its member: ``Session get``, ``Session's get``."""
+_MEMBER_BEFORE: Final = re.compile(
+    rf"(?<![\w.])(?P<member>[^\W\d]\w+)(?:\(\))?\s+{_KIND}(?:of|on)\s+(?:(?:the|a|an)\s+)?"
+    rf"(?:[a-z][\w-]*\s+)?(?P<owner>{_TYPE})"
+)
+"""A member and its type: ``get of a requests Session``."""
 
 _DEFINES: Final = (
     r"(?:\b(?:def|class|function\*?|func|fun|fn|struct|enum|union|interface|trait|type|typedef|"
@@ -73,6 +84,24 @@ def find_names(plan: Plan) -> tuple[Name, ...]:
     alone = len(words) == 1
     names = dict.fromkeys(name for match in words for name in _read_name(match, alone=alone))
     return tuple(names) if len(names) <= _MOST_NAMES else ()
+
+
+def find_members(plan: Plan) -> tuple[Name, ...]:
+    """Return the members of types that a question may ask for, such as ``Session get``.
+
+    Many of them are just two words: only those that are defined with exactly these names count.
+    """
+    matches = (
+        match
+        for pattern in (_MEMBER_AFTER, _MEMBER_BEFORE)
+        for match in pattern.finditer(plan.text)
+        if _ASKS_FOR_NAME.isdisjoint(terms_of(f"{match['owner']} {match['member']}"))
+    )
+    members = dict.fromkeys(
+        Name((*match["owner"].split("."), match["member"]), alone=False, sure=True)
+        for match in matches
+    )
+    return tuple(members) if len(members) <= _MOST_NAMES else ()
 
 
 def _read_name(match: re.Match[str], *, alone: bool) -> Iterable[Name]:

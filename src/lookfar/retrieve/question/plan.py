@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from lookfar.common.conditions import parse_conditions
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
-from lookfar.ports import Embedder
+from lookfar.ports import Embedder, QualityQuery, SecondModel
 from lookfar.retrieve.question.long_question import find_origin, find_title, list_paths
 from lookfar.retrieve.question.query import Question, parse_question
 from lookfar.retrieve.ranking import Plan
@@ -101,6 +101,16 @@ def make_plan(
         paths=tuple(dict.fromkeys(paths)),
         origin=find_origin(text, paths),
     )
+
+
+def add_quality(plan: Plan, model: SecondModel, hypothesis: str = "") -> Plan:
+    """Return the plan with the vector of the second model, if that understands the question."""
+    text = hypothesis or plan.text
+    if plan.vector is None or plan.vector_trust <= 0 or not model.reads(text):
+        return plan
+    vector = model.embed([text])[0] if hypothesis else model.embed_query(text)
+    title = plan.title and add_quality(plan.title, model)
+    return replace(plan, quality=QualityQuery(model.fingerprint, vector), title=title)
 
 
 def make_vector_plan(text: str, filters: Filters, embedder: Embedder) -> Plan:

@@ -114,10 +114,11 @@ def gather_candidates(
     if plan.vector is not None:
         near = snapshot.vector_search(plan.vector, limit, filters)
         vector = {place.key: score for place, score in near}
+        places.update((place.key, place) for place, _ in near)
+        places.update(_find_by_quality(plan, snapshot, filters, places, limit))
         unscored = [place for key, place in places.items() if key not in vector]
         missing = snapshot.vector_scores(plan.vector, unscored)
         vector.update(zip((place.key for place in unscored), missing, strict=True))
-        places.update((place.key, place) for place, _ in near)
         # A chunk found by name alone must not change the scale of the vector scores.
         least = min((vector[key] for key in vector.keys() - brought), default=0.0)
         vector.update((key, max(vector[key], least)) for key in brought)
@@ -132,12 +133,39 @@ def gather_candidates(
         [page.get(place.document, 0.0) for place in places.values()],
         [vector.get(key, 0.0) for key in places],
         repeat(source),
+        _score_by_quality(plan, snapshot, list(places.values())),
     )
     candidates = Candidates(map(Candidate._make, zip(*columns, strict=False)))
     none = (0.0,) * len(candidates)
     return Ranking(
         plan, candidates, none, named={(source, key): lead for key, lead in leads.items()}
     )
+
+
+def _find_by_quality(
+    plan: Plan, snapshot: Snapshot, filters: Filters, places: Mapping[int, Place], limit: int
+) -> dict[int, Place]:
+    """Return the chunks that the second model finds, beside the ``places`` of other retrievers.
+
+    It searches only what it has embedded so far. So it may find as large a part of ``limit`` as it
+    has embedded of the other candidates; otherwise the first few chunks with a vector would take
+    part in every answer.
+    """
+    if plan.quality is None:
+        return {}
+    scores = snapshot.quality_scores(plan.quality, list(places.values()))
+    embedded = sum(score is not None for score in scores)
+    limit = math.ceil(limit * embedded / (len(scores) or 1))
+    nearest = snapshot.quality_search(plan.quality, limit, filters) if limit else []
+    return {place.key: place for place, _ in nearest}
+
+
+def _score_by_quality(
+    plan: Plan, snapshot: Snapshot, places: Sequence[Place]
+) -> Sequence[float | None]:
+    if plan.quality is None:
+        return [None] * len(places)
+    return snapshot.quality_scores(plan.quality, places)
 
 
 def _find_by_expansion(

@@ -18,6 +18,7 @@ from lookfar.retrieve.question.names import (
     BETWEEN_NAMES,
     Name,
     compile_definition_pattern,
+    find_members,
     find_names,
 )
 from lookfar.retrieve.ranking import NamedPlace, Plan
@@ -47,6 +48,8 @@ class _Defined(NamedTuple):
 _MAYBE_DECLARED: Final = 3
 _SECONDARY: Final = 4
 _INCIDENTAL: Final = 5
+_CALLED: Final = frozenset((0, 1, _MAYBE_DECLARED, _SECONDARY))
+"""Tiers of types and functions. That a constant has both names is more often an accident."""
 _LOOKS_DEFINED: Final = 6
 _LOOKS_NESTED: Final = 7
 _ONLY_HOLDER: Final = 8
@@ -58,7 +61,17 @@ def find_named_places(
     """Return the chunks that the question's names refer to, and the match of each, by key."""
     places: dict[int, Place] = {}
     named: dict[int, NamedPlace] = {}
-    for number, name in enumerate(find_names(plan)):
+    names = find_names(plan)
+    covered: set[str] = set()
+    for number, member in enumerate(find_members(plan), len(names)):
+        for defined in _find_member(member, snapshot, filters):
+            covered.update(member.parts[-2:])
+            why = f"it defines {'.'.join(member.parts)}"
+            places[defined.place.key] = defined.place
+            named[defined.place.key] = NamedPlace(number, defined.tier, why, is_member=True)
+    for number, name in enumerate(names):
+        if name.last in covered:
+            continue  # The question is about the member, not about its type.
         definitions = _choose_meant(_find_recorded(name, snapshot, filters), name)
         if definitions is None or all(_is_declaration(defined) for defined in definitions):
             definitions = _find_unrecorded(name, snapshot, filters, definitions or [])
@@ -101,6 +114,19 @@ def _find_recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_De
                     tier = _rate_definition(uri, section, starts[section.span.start])
                     recorded.append(_Defined(chunk, _split_path(section), tier))
     return recorded
+
+
+def _find_member(member: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
+    """Return the definitions of a member in exactly the type that the question names."""
+    definitions = [
+        defined
+        for defined in _find_recorded(member, snapshot, filters)
+        if defined.path[-2:] == member.parts[-2:] and defined.tier in _CALLED
+    ]
+    definitions = [
+        defined for defined in definitions if not is_aside(defined.place.uri)
+    ] or definitions
+    return definitions if len(definitions) <= _MOST_MEANT else []
 
 
 def _choose_meant(definitions: list[_Defined], name: Name) -> list[_Defined] | None:

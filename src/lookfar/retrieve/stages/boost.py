@@ -72,7 +72,7 @@ def put_definitions_first(ranking: Ranking) -> Ranking:
 
     A class comes before a function of that name, both before a constructor or a declaration, and
     all of them before code that merely uses the name. Of equal ones, that in a file of its name
-    comes first.
+    comes first. A member whose type the question names as well comes before everything else.
     """
     if not ranking.named:
         return ranking
@@ -89,7 +89,7 @@ def put_definitions_first(ranking: Ranking) -> Ranking:
     )
     for at in order:
         best.setdefault(named[at].name, at)
-    first = sorted(best.values(), key=lambda at: -ranking.scores[at])
+    first = sorted(best.values(), key=lambda at: (not named[at].is_member, -ranking.scores[at]))
     lifted = frozenset(first)
     others = (score for at, score in enumerate(ranking.scores) if at not in lifted)
     least = max(others, default=0.0)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,8 +28,23 @@ _FILE_SHARE = 0.375
 """Share of the whole file in the score of each of its chunks."""
 
 
+_FEWEST_TO_ALIGN = 8
+"""Candidates with scores of both models that are needed to compare the scales of these."""
+
 Weigh = Callable[[Ranking, float, float], tuple[float, float]]
 """Adjusts the weights of vectors and keywords to one question."""
+
+
+class SecondTier(NamedTuple):
+    """How much the second model counts where it has a vector."""
+
+    weight: float
+    """Its share of the vector score."""
+    lift: float
+    """The factor for the weight of the vector score."""
+
+
+FIRST_ALONE = SecondTier(0.0, 1.0)
 
 
 def keep_weights(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
@@ -60,7 +75,11 @@ def weigh_by_variance(threshold: float, least: float) -> Weigh:
 
 
 def fuse_by_rank(
-    vector_weight: float, keyword_weight: float, k: int, weigh: Weigh = keep_weights
+    vector_weight: float,
+    keyword_weight: float,
+    k: int,
+    weigh: Weigh = keep_weights,
+    second: SecondTier = FIRST_ALONE,
 ) -> Stage:
     """Give the first of each retriever 1 / (k + 1), the second 1 / (k + 2), and so on.
 
@@ -72,9 +91,8 @@ def fuse_by_rank(
         meaning, words = weigh(ranking, *_mode_weights(ranking, vector_weight, keyword_weight))
         total = (meaning + words or 1.0) / (k + 1)
 
-        def score_by_rank(score: Callable[[Candidate], float], weight: float) -> list[float]:
+        def score_by_rank(scores: Sequence[float], weight: float) -> list[float]:
             # A retriever without a score for a candidate does not rank it.
-            scores = [score(candidate) for candidate in ranking.candidates]
             listed = replace(ranking, scores=tuple(scores)).order()
             listed = [at for at in listed if scores[at] > 0]
             place = {at: rank for rank, at in enumerate(listed, 1)}
@@ -84,11 +102,14 @@ def fuse_by_rank(
             ]
 
         if words:
-            added = score_by_rank(lambda c: c.keyword or c.page / _BEHIND_CHUNKS, words)
+            matched = [c.keyword or c.page / _BEHIND_CHUNKS for c in ranking.candidates]
+            added = score_by_rank(matched, words)
             ranking = ranking.add_step("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, by rank")
         if meaning and plan.vector is not None:
-            added = score_by_rank(lambda c: c.vector, meaning)
-            ranking = ranking.add_step("vector", added, lambda c: f"cosine {c.vector:.3f}, by rank")
+            cosines = np.array([candidate.vector for candidate in ranking.candidates])
+            blended = _blend_tiers(ranking, cosines, second.weight).tolist()
+            added = score_by_rank(blended, meaning)
+            ranking = ranking.add_step("vector", added, lambda c: f"{_note_vector(c)}, by rank")
         return ranking
 
     return fuse
@@ -113,6 +134,7 @@ def fuse_by_score(
     page_share: float,
     code_vector_weight: float,
     weigh: Weigh = keep_weights,
+    second: SecondTier = FIRST_ALONE,
 ) -> Stage:
     """Scale the scores of each retriever to its own range, then add them.
 
@@ -122,15 +144,16 @@ def fuse_by_score(
     """
 
     def fuse(ranking: Ranking) -> Ranking:
-        plan, candidates = ranking.plan, ranking.candidates
+        candidates = ranking.candidates
         prose = np.array([lane != "code" for lane in candidates.lanes], dtype=np.bool_)
         meaning, words = weigh(ranking, *_mode_weights(ranking, vector_weight, keyword_weight))
+        lift = _measure_lift(candidates, second)
+        meaning *= lift
         total = meaning + words or 1.0
         chunk = (1 - page_share) / total
         page = page_share / total
         # The same weights for code, as shares of 1.
-        near_code = code_vector_weight * plan.vector_trust if words and meaning else meaning and 1.0
-        near_code += (1 - near_code) * (1 - ranking.known_share) if meaning else 0.0
+        near_code = _weigh_code(ranking, bool(meaning), bool(words), code_vector_weight, lift)
         own = 1 - _FILE_SHARE
         scaled = partial(_scale, reference=_choose_reference(ranking))
         by_words = by_meaning = np.zeros(len(candidates))
@@ -147,12 +170,12 @@ def fuse_by_score(
                 whole_document=True,
             )
         if meaning:
-            nearness = _align_models(ranking, prose)
+            nearness = _blend_tiers(ranking, _align_models(ranking, prose), second.weight)
             vector = scaled(nearness, 1.0)
             page_near = scaled(_score_pages(candidates, nearness.tolist()), meaning * page)
             by_meaning = near_code * own * vector
             by_vector = np.where(prose, meaning * chunk * vector, by_meaning).tolist()
-            ranking = ranking.add_step("vector", by_vector, lambda c: f"cosine {c.vector:.3f}")
+            ranking = ranking.add_step("vector", by_vector, _note_vector)
             ranking = ranking.add_step(
                 "page vector",
                 np.where(prose, page_near, 0.0).tolist(),
@@ -165,6 +188,17 @@ def fuse_by_score(
         return ranking
 
     return fuse
+
+
+def _weigh_code(
+    ranking: Ranking, meaning: bool, words: bool, vector_weight: float, lift: float
+) -> float:
+    """Return the share of meaning in the score of code; words that do not occur have no vote."""
+    if not meaning or not words:
+        return float(meaning)
+    share = vector_weight * ranking.plan.vector_trust
+    share *= lift / (1 + (lift - 1) * share)
+    return share + (1 - share) * (1 - ranking.known_share)
 
 
 def _score_files(candidates: Candidates, scores: Sequence[float]) -> list[float]:
@@ -202,6 +236,42 @@ def _align_models(ranking: Ranking, prose: NDArray[np.bool_]) -> NDArray[np.floa
     low, high = first.min(), first.max()
     least, width = second.min(), (second.max() - second.min()) or 1.0
     return np.where(prose, values, low + (values - least) / width * (high - low))
+
+
+def _blend_tiers(
+    ranking: Ranking, nearness: NDArray[np.float64], weight: float
+) -> NDArray[np.float64]:
+    """Return the cosines with those of the second model blended in, where there are any.
+
+    Cosines of two models are never compared as they are: those of the second are first scaled
+    to the mean and spread that the first has for the same candidates. So a candidate neither gains
+    nor loses by having a vector of the second model, only by what that says.
+    """
+    known = np.array([c.quality is not None for c in ranking.candidates], dtype=np.bool_)
+    if not weight or np.count_nonzero(known) < _FEWEST_TO_ALIGN:
+        return nearness
+    second = np.array([c.quality for c in ranking.candidates if c.quality is not None])
+    first = nearness[known]
+    spread = float(second.std())
+    if spread <= 0:
+        return nearness
+    aligned = first.mean() + (second - second.mean()) * (first.std() / spread)
+    blended = nearness.copy()
+    blended[known] = (1 - weight) * first + weight * aligned
+    return blended
+
+
+def _measure_lift(candidates: Candidates, second: SecondTier) -> float:
+    """Return the factor for the weight of meaning; it grows with the share of scored candidates."""
+    judged = sum(candidate.quality is not None for candidate in candidates)
+    return 1 + (second.lift - 1) * judged / (len(candidates) or 1)
+
+
+def _note_vector(candidate: Candidate) -> str:
+    """Name the models that judged a chunk, each with its own cosine."""
+    if candidate.quality is None:
+        return f"cosine {candidate.vector:.3f}"
+    return f"cosine {candidate.vector:.3f}, second model {candidate.quality:.3f}"
 
 
 def _score_pages(candidates: Candidates, nearness: Sequence[float]) -> NDArray[np.float64]:

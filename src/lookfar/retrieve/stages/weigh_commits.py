@@ -15,7 +15,9 @@ from lookfar.store.keywords.analyser import terms_of
 _IN_HISTORY: Final = 1.5
 """Factor for commits if the question asks what happened."""
 _WITHOUT_FILES: Final = 0.6
-"""Factor for commits that change no file: merges and empty commits."""
+"""Factor for commits that change no file (merges and empty commits) beside documents."""
+_MERGE_AMONG_COMMITS: Final = 1.1
+"""The same in a list of commits alone."""
 _TITLE: Final = 0.3
 """Added to a commit whose title has every word of the question."""
 _CREDIT: Final = 1.0
@@ -71,16 +73,18 @@ def boost_titles(ranking: Ranking) -> Ranking:
     )
 
 
-def demote_merges(sources: Sequence[Source]) -> Stage:
+def weigh_merges(sources: Sequence[Source]) -> Stage:
     """Lower commits that change no file: a merge only repeats what its commits say.
 
-    If all candidates are commits, nothing changes, since the list then shows both.
+    If all candidates are commits, raise them a little: the list shows both, and the title of a
+    merge names the whole change, of which each commit is a part.
     """
 
-    def demote(ranking: Ranking) -> Ranking:
+    def weigh(ranking: Ranking) -> Ranking:
         kinds = ranking.candidates.kinds
-        if "commits" not in kinds or len(kinds) == 1 or _MERGE.search(ranking.plan.text):
+        if "commits" not in kinds or _MERGE.search(ranking.plan.text):
             return ranking
+        factor = _MERGE_AMONG_COMMITS if len(kinds) == 1 else _WITHOUT_FILES
         commits = [
             candidate for candidate in ranking.candidates if candidate.place.lane == "commits"
         ]
@@ -91,12 +95,12 @@ def demote_merges(sources: Sequence[Source]) -> Stage:
                 found = source.snapshot.without_links(sorted(documents))
                 bare.update((number, document) for document in found)
         added = [
-            (_WITHOUT_FILES - 1) * score if candidate.document in bare else 0.0
+            (factor - 1) * score if candidate.document in bare else 0.0
             for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
         ]
         return ranking.add_step("merge", added, lambda _: "it changes no file")
 
-    return demote
+    return weigh
 
 
 def credit_merged_commits(sources: Sequence[Source]) -> Stage:

@@ -30,6 +30,7 @@ _LINE_SECONDS = 5.0
     "lookfar eval questions.jsonl docs",
     "lookfar eval docs --known 200 --mode keyword --mode hybrid",
     "lookfar eval questions.jsonl docs --against search.rerank=true --fail-if-worse",
+    "lookfar eval docs --tiers",
 )
 @click.command("eval")
 @click.argument("files", nargs=-1, metavar="[FILE] [PATH]...")
@@ -54,6 +55,7 @@ _LINE_SECONDS = 5.0
     metavar="KEY=VALUE",
     help="Compare with a run with this setting, or as_of=N. Repeatable.",
 )
+@click.option("--tiers", is_flag=True, help="Compare with and without the second model.")
 @click.option("--baseline", metavar="FILE", help="Compare with results from --save.")
 @click.option(
     "--metric",
@@ -98,18 +100,24 @@ def eval_(ctx: click.Context, /, files: tuple[str, ...], as_json: bool, **option
         work = options["work"] or stack.enter_context(_temporary_folder())
         runner = _Runner(paths, options, Path(work))
         questions, source = runner.load_questions(file, configurations[0])
+        if options["tiers"]:
+            runner.embed_passages(configurations[0])
         results = [runner.measure(item, questions) for item in configurations]
         before = baseline or (runner.measure(other, questions) if other else None)
     comparisons = _compare(results[0], before)
+    advice = _advise(options, comparisons, results[0], before, generated=file is None)
     failures = _find_failures(results[0], comparisons, limits, options)
     columns = [*results, *((before,) if before else ())]
     _save_files(options, questions, columns, comparisons)
     from lookfar.serve.show import scoreboard
 
     if as_json:
-        write_json(scoreboard.json_shape(columns, comparisons, source, failures))
+        shape = scoreboard.json_shape(columns, comparisons, source, failures)
+        write_json({**shape, "advice": advice} if advice else shape)
     else:
         write(scoreboard.text(columns, comparisons, options["metric"], source))
+        if advice:
+            write(f"\n{advice}")
     for failure in failures:
         click.echo(f"target missed: {failure}", err=True)
     if failures:
@@ -145,12 +153,17 @@ def _refuse_contradictions(file: str | None, options: Mapping[str, Any]) -> None
         raise InvalidArgument(
             "--against and --baseline both say what to compare with.", hint="Give one of them."
         )
-    if options["fail_if_worse"] and not (against or baseline):
+    if options["tiers"] and (against or baseline or options["as_of"] is not None):
+        raise InvalidArgument(
+            "--tiers cannot be combined with --against, --baseline or --as-of.",
+            hint="Give one of them.",
+        )
+    if options["fail_if_worse"] and not (against or baseline or options["tiers"]):
         raise InvalidArgument(
             "--fail-if-worse has nothing to compare with.",
             hint="Add --baseline FILE or --against KEY=VALUE.",
         )
-    if len(options["modes"]) > 1 and (against or baseline):
+    if len(options["modes"]) > 1 and (against or baseline or options["tiers"]):
         raise InvalidArgument(
             "A comparison takes only one --mode.",
             hint="To compare two modes: --mode hybrid --against search.mode=keyword",
@@ -206,6 +219,11 @@ def _build_configurations(
         settings = {**base, **({"search.mode": mode} if mode else {})}
         label = " ".join([*labels, *([f"search.mode={mode}"] if mode else [])])
         configurations.append(Configuration(label or "as configured", settings, as_of))
+    if options["tiers"]:
+        first = configurations[0]
+        alone = {**first.settings, "quality.enabled": "off"}
+        both = Configuration(f"both models ({first.label})", first.settings)
+        return [both], Configuration("first model alone", alone)
     if not options["against"]:
         return configurations, None
     changed = []
@@ -258,6 +276,17 @@ class _Runner:
         ):
             questions = known_items(library, count=count, seed=seed, on_progress=on_progress)
         return questions, f"made from the folder itself (seed {seed})"
+
+    def embed_passages(self, configuration: Configuration) -> None:
+        """Embed what the second model has not embedded yet, as a server would in time."""
+        from lookfar.evaluate import open_configuration
+        from lookfar.serve.cli.index import embed_folder, require_second_model
+
+        with open_configuration(self._paths, configuration, **self._index_folders()) as library:
+            require_second_model(library)
+            library.first_index()
+            for name in library.collections:
+                embed_folder(library.folder(name), quiet=False)
 
     def measure(self, configuration: Configuration, questions: list[Judged]) -> Results:
         from lookfar.evaluate import evaluate, open_configuration
@@ -312,6 +341,22 @@ def _compare(after: Results, before: Results | None) -> dict[str, Comparison]:
     if before is None:
         return {}
     return {metric: compare(after, before, metric) for metric in _METRICS}
+
+
+def _advise(
+    options: Mapping[str, Any],
+    comparisons: Mapping[str, Comparison],
+    results: Results,
+    before: Results | None,
+    *,
+    generated: bool,
+) -> str:
+    """Return what a comparison of tiers means for the user; empty for other comparisons."""
+    from lookfar.evaluate import advise_tiers
+
+    if not options["tiers"] or before is None:
+        return ""
+    return advise_tiers(comparisons[options["metric"]], results, before, generated=generated)
 
 
 def _find_failures(

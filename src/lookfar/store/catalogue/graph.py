@@ -120,11 +120,13 @@ def leads(
     generation: int,
     documents: Sequence[int],
     among: Collection[int] | None = None,
+    within: Mapping[int, Sequence[tuple[int, int]]] | None = None,
 ) -> list[Lead]:
     """Return the links from some live documents to others, in the order of the documents.
 
     With ``among``, only links to these documents are followed. That is quicker, because most
-    links of a page have names that none of these documents has.
+    links of a page have names that none of these documents has. With ``within``, only links in
+    these spans of each document are followed.
     """
     rows: list[tuple[Any, ...]] = []
     for some in batches(documents):
@@ -135,6 +137,8 @@ def leads(
             " ORDER BY l.document, l.ordinal",
             some,
         )
+    if within is not None:
+        rows = [row for row in rows if any(at <= row[5] < end for at, end in within[row[1]])]
     names = {row[0] for row in rows}
     if among is not None:
         listed = ",".join(map(str, among))  # Our own integers: nothing to escape.

@@ -453,6 +453,14 @@ def live_text(
     return row
 
 
+def live_text_hash(connection: Connection, uri: str, generation: int) -> bytes | None:
+    row = connection.execute(
+        f"SELECT d.text_sha FROM documents d WHERE d.uri = :uri AND {ALIVE}",
+        {"uri": uri, "g": generation},
+    ).fetchone()
+    return row[0] if row else None
+
+
 def live_texts(
     connection: Connection, some: Sequence[str], generation: int
 ) -> Iterator[tuple[str, str]]:
@@ -653,6 +661,43 @@ def vectors_between(
     return [row for (row,) in rows]
 
 
+def read_contents(connection: Connection, rows: Sequence[int]) -> dict[int, bytes]:
+    """Return the content names of these vector rows."""
+    return {
+        row: bytes(content)
+        for some in batches(rows)
+        for row, content in connection.execute(
+            f"SELECT row, content FROM embeddings WHERE row IN ({placeholders(some)})", some
+        )
+    }
+
+
+def list_contents(connection: Connection) -> dict[bytes, int]:
+    """Return the vector row of every content name."""
+    rows = connection.execute("SELECT content, row FROM embeddings")
+    return {bytes(content): row for content, row in rows}
+
+
+class VectorRow(NamedTuple):
+    """The vector of a live chunk, and its document."""
+
+    document: int
+    uri: str
+    vector: int
+    content: bytes
+
+
+def list_vector_rows(connection: Connection, generation: int) -> list[VectorRow]:
+    """Return each live chunk with a vector, those of the newest documents first."""
+    rows = connection.execute(
+        "SELECT d.id, d.uri, c.vector, e.content FROM chunks c"
+        " JOIN documents d ON d.id = c.document JOIN embeddings e ON e.row = c.vector"
+        f" WHERE {ALIVE} ORDER BY d.mtime_ns DESC, d.id DESC, c.ordinal",
+        {"g": generation},
+    )
+    return list(map(VectorRow._make, rows))
+
+
 def read_model(connection: Connection) -> str:
     """Return the fingerprint of the model that made the vectors, or an empty text."""
     row = connection.execute(READ_META, (MODEL,)).fetchone()
@@ -757,19 +802,29 @@ def count_rows(connection: Connection, generation: int) -> Counts:
     return Counts(count("documents"), count("sections"), count("chunks"), count("links"))
 
 
-def left_out(connection: Connection) -> dict[str, LeftOut]:
-    """Return the files that the last pass saw and did not store."""
+def left_out(connection: Connection, uris: Collection[str] | None = None) -> dict[str, LeftOut]:
+    """Return the files that the last pass saw and did not store, or those of them in ``uris``."""
+    if uris is None:
+        return dict(_left_out(connection, "", ()))
+    return {
+        uri: entry
+        for some in batches(sorted(uris))
+        for uri, entry in _left_out(connection, f" WHERE uri IN ({placeholders(some)})", some)
+    }
+
+
+def _left_out(
+    connection: Connection, where: str, values: Sequence[str]
+) -> Iterator[tuple[str, LeftOut]]:
     rows = connection.execute(
         "SELECT uri, failed, code, message, settled, size, mtime_ns, ctime_ns, inode"
-        " FROM left_out ORDER BY uri"
+        f" FROM left_out{where} ORDER BY uri",
+        values,
     )
-    left: dict[str, LeftOut] = {}
     for uri, failed, code, joined, settled, *disk in rows:
         message, _, extractor = joined.partition(_UNIT)
-        left[uri] = LeftOut(
-            uri, bool(failed), code, message, Fingerprint(*disk), bool(settled), extractor
-        )
-    return left
+        fingerprint = Fingerprint(*disk)
+        yield uri, LeftOut(uri, bool(failed), code, message, fingerprint, bool(settled), extractor)
 
 
 def unsettled(connection: Connection, generation: int) -> list[str]:

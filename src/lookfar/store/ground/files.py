@@ -33,6 +33,11 @@ _PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os
 _WITHOUT_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _WITHOUT_FULL_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY)
 """Errors of network file systems that cannot flush the drive's own cache."""
+_SHARING_ERRORS = (5, 32)
+"""What Windows reports while another program has a file open: access denied, sharing violation."""
+_REPLACE_SECONDS = 2.0
+_REMOVE_SECONDS = 0.25
+"""Shorter: a file that a reader has mapped stays open for long, and a later writer removes it."""
 _MOST_AT_ONCE = 1 << 26
 _PROBE_BYTES = 1 << 16
 """More than SQLite allocates at once."""
@@ -58,12 +63,29 @@ def translate_errors(action: str) -> Iterator[None]:
         raise from_os_error(error, action) from error
 
 
+def retry_while_open(change: Callable[[], None], seconds: float = _REPLACE_SECONDS) -> None:
+    """Replace or remove a name, which Windows refuses while another program has the file open.
+
+    Readers and virus scanners have it open for milliseconds, so the change is tried again.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            change()
+            return
+        except PermissionError as error:
+            sharing = getattr(error, "winerror", None) in _SHARING_ERRORS
+            if not sharing or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+
+
 def make_folder(path: Path, *, sync: bool = True) -> None:
     """Create a folder that only its owner can read, because an index contains private text.
 
     Without ``sync``, a power failure may undo this until the parent folder is synced.
     """
-    with translate_errors(f"creating the index folder {path}"):
+    with translate_errors(f"creating the folder {path}"):
         new = [folder for folder in (path, *path.parents) if not folder.exists()]
         if new:
             fault_point("folder", path.name)
@@ -103,12 +125,31 @@ def write_fetched(path: Path, data: bytes) -> None:
             _write(file.fileno(), data, path.name)
 
 
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """Replace a file atomically by the pieces, whatever their number."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
+    with translate_errors(f"writing {path.name}"):
+        try:
+            fault_point("create", path.name)
+            with temporary.open("wb", buffering=0) as file:
+                for piece in pieces:
+                    _write(file.fileno(), piece, path.name)
+                _sync(file.fileno(), path.name)
+            fault_point("rename", path.name)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
 def move(path: Path, to: Path) -> None:
     """Move a file into another folder of the same disk, over what is there."""
     make_folder(to.parent, sync=False)
     with translate_errors(f"moving {path.name}"):
         fault_point("rename", path.name)
-        os.replace(path, to)
+        retry_while_open(lambda: os.replace(path, to))
 
 
 def write_cache(path: Path, data: bytes) -> None:
@@ -131,7 +172,7 @@ def _replace(
                 if durable:
                     _sync(file.fileno(), path.name)
             fault_point("rename", path.name)
-            os.replace(temporary, path)
+            retry_while_open(lambda: os.replace(temporary, path))
         except OSError:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
@@ -238,7 +279,7 @@ def rename(path: Path, to: Path, *, sync: bool = True) -> None:
     """Rename a file or folder within its folder; durably, unless ``sync`` is false."""
     with translate_errors(f"renaming {path.name}"):
         fault_point("rename", path.name)
-        os.replace(path, to)
+        retry_while_open(lambda: os.replace(path, to))
         if sync:
             sync_folder(to.parent)
 
@@ -286,12 +327,12 @@ def remove(path: Path) -> None:
         fault_point("remove", path.name)
         for folder in reversed(folders):
             with suppress(FileNotFoundError):
-                folder.rmdir()
+                retry_while_open(folder.rmdir, _REMOVE_SECONDS)
 
 
 def _unlink(path: Path) -> None:
     fault_point("remove", path.name)
-    path.unlink(missing_ok=True)
+    retry_while_open(lambda: path.unlink(missing_ok=True), _REMOVE_SECONDS)
 
 
 def link_files(folder: Path, into: Path, *, copied: str) -> None:
@@ -375,7 +416,7 @@ def replace_document(folder: int | str, staged: str, name: str) -> None:
         if isinstance(folder, int):
             os.replace(staged, name, src_dir_fd=folder, dst_dir_fd=folder)
         else:
-            os.replace(_join(folder, staged), _join(folder, name))
+            retry_while_open(lambda: os.replace(_join(folder, staged), _join(folder, name)))
 
 
 def create_document(folder: int | str, staged: str, name: str) -> bool:
@@ -414,7 +455,7 @@ def _rename_if_absent(folder: int, staged: str, name: str) -> bool:
 def remove_entry(folder: int | str, name: str) -> None:
     with _translate_document_errors(f"removing {name!r}"), suppress(FileNotFoundError):
         fault_point("remove", name)
-        os.unlink(_join(folder, name), **_dir_fd(folder))
+        retry_while_open(lambda: os.unlink(_join(folder, name), **_dir_fd(folder)))
 
 
 def make_subfolder(folder: int | str, name: str) -> None:

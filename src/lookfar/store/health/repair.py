@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 from lookfar.errors import IndexCorrupt, LookfarError
@@ -32,6 +33,7 @@ from lookfar.store.health.verify import (
 )
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile, signed_texts
 from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex
+from lookfar.store.vectors.quality_vectors import open_all
 from lookfar.store.vectors.vector_file import VECTORS, VectorFile, checksum
 
 _NEW = "keywords.new"
@@ -138,7 +140,7 @@ def _repair_vectors(connection: sqlite3.Connection, vectors: VectorFile, maker: 
     connection.execute("BEGIN IMMEDIATE")
     # In batches: there may be millions.
     for documents in catalog.batches(sorted(owners), _TOGETHER):
-        contents = _read_contents(
+        contents = catalog.read_contents(
             connection, [row for document in documents for row in owners[document]]
         )
         stored = [_read_document(connection, document) for document in documents]
@@ -157,15 +159,15 @@ def _repair_vectors(connection: sqlite3.Connection, vectors: VectorFile, maker: 
     return True
 
 
-def _read_contents(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, bytes]:
-    return {
-        row: content
-        for batch in catalog.batches(rows)
-        for row, content in connection.execute(
-            f"SELECT row, content FROM embeddings WHERE row IN ({catalog.placeholders(batch)})",
-            batch,
-        )
-    }
+def repair_quality(folder: Path) -> None:
+    """Drop the damaged vectors of second models, for the holder of the lock on these files.
+
+    They are made again in the background.
+    """
+    catalogue = folder / CATALOGUE
+    with typed_errors(catalogue), closing(connect(catalogue, write=False)) as connection:
+        for vectors in open_all(folder):
+            vectors.drop_damaged(partial(catalog.read_contents, connection))
 
 
 def _read_document(connection: sqlite3.Connection, document: int) -> StoredDocument:

@@ -11,7 +11,7 @@ import sqlite3
 import struct
 from collections.abc import Iterator
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from lookfar.store.ground.sqlite_log import describe_log_damage, has_log, log_pa
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile
 from lookfar.store.keywords.tantivy_files import describe_file_damage, file_version, segment_files
 from lookfar.store.keywords.tantivy_index import empty_index_meta
+from lookfar.store.vectors.quality_vectors import open_all
 
 if TYPE_CHECKING:
     from lookfar.store.keywords.keyword_view import KeywordView
@@ -92,6 +93,7 @@ def verify(
             problems += [
                 Damage("signatures", f"{path.name}: {detail}") for detail in damage[:_MOST_REPORTED]
             ]
+        problems += find_quality_damage(connection, folder.parent)[:_MOST_REPORTED]
         if journal is not None:
             report("journal")
             if is_commit_lost(journal, folder.parent / CATALOGUE, connection):
@@ -286,6 +288,16 @@ def find_wrong_rows(vectors: VectorFile, connection: sqlite3.Connection) -> list
     ]
 
 
+def find_quality_damage(connection: sqlite3.Connection, folder: Path) -> list[Damage]:
+    """Return the damage in the vectors of second models; none where there is no such model."""
+    read = partial(rows.read_contents, connection)
+    return [
+        Damage("second vectors", detail)
+        for vectors in open_all(folder)
+        for detail in vectors.damage(read)
+    ]
+
+
 # -- keywords ------------------------------------------------------------------
 
 
@@ -311,9 +323,9 @@ def _check_keywords(
     except LookfarError as error:
         yield Damage("keywords", error.developer)
         return
-    if entries != chunks + len(owners):
-        detail = f"{entries} entries for {chunks} chunks and {len(owners)} documents"
-        yield Damage("keywords", detail)
+    # Before version 0.2, each document had one more entry.
+    if entries not in (chunks, chunks + len(owners)):
+        yield Damage("keywords", f"{entries} entries for {chunks} chunks")
     if stored != declared:
         yield Damage("keywords", f"{stored} entries are there, and meta.json lists {declared}")
 

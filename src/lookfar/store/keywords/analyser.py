@@ -47,8 +47,8 @@ _DASHED = re.compile("(?<=[\u30a1-\u30fa\u30fc\uff66-\uff9f])[\u2010-\u2015\u221
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _CJK_CHARACTER = re.compile(rf"[{_CJK}]")
 
-TERMS = 2
-"""Raise this whenever the same text would give other terms."""
+TERMS = 3
+"""Raise this whenever the same text would give other terms or entries of the keyword index."""
 
 LONGEST_TERM = 64
 _CACHED_LENGTH = 32

@@ -10,7 +10,7 @@ FIELDS = Entry._fields
 NAMES = ("title", "path", "description", "aliases", "keywords")
 """Fields for the names of a document and its front matter."""
 PAGE_FIELDS = (*NAMES, "page")
-"""Fields of the one entry that each document has in addition to its chunks."""
+"""Fields of a whole document; they are in the entry of its first chunk."""
 MOST_PAIRS = 20
 """The most pairs of words that one query looks for."""
 

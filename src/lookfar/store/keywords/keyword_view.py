@@ -23,6 +23,8 @@ _FEW_NUMBERS = 300
 through all numbers of the index."""
 _MANY_ENTRIES = 200_000
 """Entries from which phrases are looked up on two cores."""
+_CACHED_QUERIES = 16
+"""A question searches several times for the same terms, among all entries and among some."""
 _RARE_PER_KEY = 100
 """Entries per wanted chunk up to which a phrase is looked for in all entries with its words."""
 
@@ -46,6 +48,7 @@ class KeywordView:
         self._searcher = searcher
         self._shared = shared
         self._frequencies: dict[tuple[str, str], int] = {}
+        self._queries: dict[tuple[object, ...], Query | None] = {}
         self.stamp = stamp
         """At least this commit is visible."""
 
@@ -83,7 +86,7 @@ class KeywordView:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
-        return self._best("key", terms, weights, limit, documents)
+        return self._best("key", terms, _of_fields(weights, FIELDS), limit, documents)
 
     def best_of_each(
         self,
@@ -92,7 +95,7 @@ class KeywordView:
         documents: Sequence[int],
         admits: Callable[[int], bool] | None = None,
     ) -> list[tuple[int, float]]:
-        hits = self._find_hits(terms, weights, 6 * len(documents), documents)
+        hits = self._find_hits(terms, _of_fields(weights, FIELDS), 6 * len(documents), documents)
         addresses = [address for _, address in hits]
         with reading(self._folder):
             owners = self._searcher.fast_field_values("document", addresses)
@@ -115,7 +118,7 @@ class KeywordView:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
-        return self._best("document", terms, weights, limit, documents)
+        return self._best("document", terms, _of_fields(weights, PAGE_FIELDS), limit, documents)
 
     def _best(
         self,
@@ -147,7 +150,7 @@ class KeywordView:
         The order of ties depends on the order of segments, which is random.
         """
         with reading(self._folder):
-            scoring = self._make_query(terms, weights)
+            scoring = self._find_query(terms, weights)
             if scoring is None or (documents is not None and not documents):
                 return []
             if documents is not None:
@@ -174,9 +177,22 @@ class KeywordView:
             )  # fmt: skip
         return Query.const_score_query(among, 0.0)
 
-    def _make_query(self, terms: Terms, weights: Mapping[str, float]) -> Query | None:
+    def _find_query(self, terms: Terms, weights: Mapping[str, float]) -> Query | None:
+        """Return the query for terms, from the cache if the same question has made it."""
+        weighed = tuple(weigh_terms(terms))
+        key = (weighed, *weights.items())
+        queries = self._queries  # Another thread may begin a new cache.
+        if key not in queries:
+            if len(queries) >= _CACHED_QUERIES:
+                self._queries = queries = {}
+            queries[key] = self._make_query(weighed, weights)
+        return queries[key]
+
+    def _make_query(
+        self, terms: Iterable[tuple[str, float]], weights: Mapping[str, float]
+    ) -> Query | None:
         clauses: list[tuple[Occur, Query]] = []
-        for term, importance in weigh_terms(terms):
+        for term, importance in terms:
             for field, weight in weights.items():
                 here = self._frequency(field, term) if weight > 0 else 0
                 if not here:
@@ -327,7 +343,7 @@ class KeywordView:
         return {int(owner) for owner in owners if owner is not None}
 
     def count_entries_of(self, documents: Sequence[int]) -> int:
-        """Count the entries of these documents, both chunks and whole documents."""
+        """Count the entries of these documents."""
         if not documents:
             return 0
         return self._count(Query.term_set_query(self._schema, "document", list(documents)))
@@ -354,6 +370,11 @@ class KeywordView:
 
     def __len__(self) -> int:
         return self._searcher.num_docs
+
+
+def _of_fields(weights: Mapping[str, float], fields: Sequence[str]) -> dict[str, float]:
+    """Return the weights of these fields; the entry of a first chunk has both kinds of fields."""
+    return {field: weight for field, weight in weights.items() if field in fields}
 
 
 def _idf(entries: int, having: int) -> float:

@@ -200,7 +200,12 @@ class KeywordIndex:
         names: Sequence[str],
         entries: Sequence[Sequence[str]],
     ) -> None:
-        """Add the chunks of one document under consecutive keys, and the whole document."""
+        """Add the chunks of one document under consecutive keys.
+
+        The entry of the first chunk also has the fields of the whole document. An entry of its own
+        would lower the average length of the other fields, to which BM25 compares each text: to
+        half of it where documents have one chunk each.
+        """
         assert self._writer is not None
         require_memory(_HEADROOM)
         with writing(self._folder):
@@ -208,12 +213,13 @@ class KeywordIndex:
                 record = tantivy.Document()
                 record.add_unsigned("key", key)
                 record.add_unsigned("document", document)
-                for field, stream in zip(FIELDS, entry, strict=True):
-                    if stream:
-                        record.add_text(field, stream)
+                _add_streams(record, FIELDS, entry)
+                if key == first_key:
+                    _add_streams(record, NAMES, names)
+                    for chunk in entries:
+                        record.add_text("page", chunk[FIELDS.index("body")])
+                        record.add_text("page", chunk[FIELDS.index("code")])
                 self._writer.add_document(record)
-            if entries:
-                self._writer.add_document(_make_page(document, names, entries))
 
     def remove_documents(self, documents: Iterable[int]) -> None:
         assert self._writer is not None
@@ -313,15 +319,7 @@ def _configure(index: tantivy.Index) -> tantivy.Index:
     return index
 
 
-def _make_page(
-    document: int, names: Sequence[str], entries: Sequence[Sequence[str]]
-) -> tantivy.Document:
-    page = tantivy.Document()
-    page.add_unsigned("document", document)
-    for field, stream in zip(NAMES, names, strict=True):
+def _add_streams(record: tantivy.Document, fields: Sequence[str], streams: Sequence[str]) -> None:
+    for field, stream in zip(fields, streams, strict=True):
         if stream:
-            page.add_text(field, stream)
-    for entry in entries:
-        page.add_text("page", entry[FIELDS.index("body")])
-        page.add_text("page", entry[FIELDS.index("code")])
-    return page
+            record.add_text(field, stream)

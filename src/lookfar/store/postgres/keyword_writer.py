@@ -107,7 +107,7 @@ class KeywordWriter:
                 self._buffer_terms(NUMBERS[name], document, stream.split())
             self._buffer_terms(PAGE, document, page)
             self._titles.append((document, *names))
-            self._added += len(entries) + 1
+            self._added += len(entries)
         if len(self._buffer) >= _BUFFERED:
             self.flush()
 
@@ -248,7 +248,6 @@ class KeywordWriter:
                 (numbers,),
             )
             for document, *streams in rows:
-                count += 1
                 for name, stream in zip(NAMES, streams, strict=True):
                     count_out(NUMBERS[name], document, stream.split())
         return tokens, count, terms

@@ -133,6 +133,14 @@ class PostgresStore(StoredGenerations):
             refuse_miscount(connection)
             yield from stored_documents(connection)
 
+    def has_quality(self, model: str, dimensions: int) -> bool:  # noqa: ARG002
+        """Return False: the vectors of a second model are for the embedded store only."""
+        return False
+
+    @contextmanager
+    def quality_writer(self, model: str, dimensions: int) -> Iterator[None]:  # noqa: ARG002
+        yield None
+
     def about(self) -> dict[str, Any]:
         with self._server.reading(self.name, str(self.folder)) as (connection, serving):
             if serving is None:

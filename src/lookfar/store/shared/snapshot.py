@@ -24,6 +24,8 @@ from lookfar.ports import (
     Need,
     Place,
     PropertyCount,
+    QualityCounts,
+    QualityQuery,
     Streams,
     SymbolRow,
     TaggedDocuments,
@@ -169,6 +171,25 @@ class StoredSnapshot(KeywordQueries, ABC):
         # A passage has numbers for one model only, so the sum is that model's score.
         return self._similarities(query if query.ndim == 1 else query.sum(axis=0), places)
 
+    def quality_search(
+        self,
+        query: QualityQuery,  # noqa: ARG002
+        limit: int,  # noqa: ARG002
+        filters: Filters,  # noqa: ARG002
+    ) -> list[tuple[Place, float]]:
+        """Return nothing: a store without a second model has no such vectors."""
+        return []
+
+    def quality_scores(
+        self,
+        query: QualityQuery,  # noqa: ARG002
+        places: Sequence[Place],
+    ) -> list[float | None]:
+        return [None] * len(places)
+
+    def quality_counts(self, model: str, dimensions: int) -> QualityCounts | None:  # noqa: ARG002
+        return None
+
     def centre(
         self, uri: str, start: int = 0, end: int | None = None
     ) -> NDArray[np.float32] | None:
@@ -230,6 +251,10 @@ class StoredSnapshot(KeywordQueries, ABC):
 
     def preload_texts(self, uris: Sequence[str]) -> None:
         """Read texts that will be asked for; nothing to do where a read is not a round trip."""
+
+    def holds_text(self, uri: str, text_sha: bytes) -> bool:  # noqa: ARG002
+        """Return False: a round trip takes longer than what callers save by it."""
+        return False
 
     def text(self, uri: str) -> str | None:
         return _read_text(self._connection, self.generation, self._check_version, uri)
@@ -387,11 +412,16 @@ class StoredSnapshot(KeywordQueries, ABC):
         document = self.document(uri)
         return graph.links_to(self._connection, self.generation, document["id"]) if document else []
 
-    def leads(self, documents: Sequence[int], among: Collection[int] | None = None) -> list[Lead]:
+    def leads(
+        self,
+        documents: Sequence[int],
+        among: Collection[int] | None = None,
+        within: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+    ) -> list[Lead]:
         # An older index still answers while a new one is built.
         if check(self._connection) < FORMAT_WITH_NAMES:
             return []
-        return graph.leads(self._connection, self.generation, documents, among)
+        return graph.leads(self._connection, self.generation, documents, among, within)
 
     def community(self, uri: str) -> list[Member]:
         return self.graph().around(uri)
@@ -437,8 +467,8 @@ class StoredSnapshot(KeywordQueries, ABC):
     def unsettled(self) -> list[str]:
         return catalog.unsettled(self._connection, self.generation)
 
-    def left_out(self) -> dict[str, LeftOut]:
-        return catalog.left_out(self._connection)
+    def left_out(self, uris: Collection[str] | None = None) -> dict[str, LeftOut]:
+        return catalog.left_out(self._connection, uris)
 
 
 def _read_document(

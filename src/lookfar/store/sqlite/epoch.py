@@ -42,6 +42,7 @@ from lookfar.store.keywords.signatures import (
 )
 from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex
 from lookfar.store.sqlite.snapshot import EpochSnapshot, Owners
+from lookfar.store.vectors.quality_vectors import QualityVectors
 from lookfar.store.vectors.vector_file import COARSE_ABOVE, VECTORS, VectorFile
 
 T = TypeVar("T")
@@ -76,6 +77,7 @@ class Epoch:
             raise
         self.vectors = VectorFile(folder / VECTORS, dimensions, coarse_above)
         self.signatures = SignatureFile(folder / SIGNATURES)
+        self._quality: dict[str, QualityVectors] = {}
         self.remembered = Remembered()
         self.owners = Owners()
         self.journal = folder / journal.JOURNAL if only_copy else None
@@ -98,6 +100,10 @@ class Epoch:
     def check_version(self, connection: Connection, document: int) -> None:
         if self._watch is not None:
             self._watch.check_version(connection, document)
+
+    def open_quality(self, model: str, dimensions: int) -> QualityVectors:
+        """Return the vectors of a second model, which may have none yet."""
+        return self._quality.setdefault(model, QualityVectors(self.folder, model, dimensions))
 
     def _file_ids(self) -> list[tuple[int, int]] | None:
         """Return device and inode of each file; ``None`` if one is missing."""

@@ -1,17 +1,18 @@
 """Remove the traces of erased documents from the files of an epoch.
 
 The catalogue has already erased their rows in one commit (see
-:mod:`lookfar.store.catalogue.erasing`). Here vectors are overwritten, keyword segments with terms
-of erased documents are rewritten without them, and SQLite rewrites its file, because it does not
-clear what it moves inside its pages. If this is interrupted, the next writer finishes it.
+:mod:`lookfar.store.catalogue.erasing`). Here vectors of both models are overwritten, keyword
+segments with terms of erased documents are rewritten without them, and SQLite rewrites its file,
+because it does not clear what it moves inside its pages. If this is interrupted, the next writer
+finishes it.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING
 
 from lookfar.ports import ChunkedDocument, MakeTerms, Streams
@@ -21,6 +22,7 @@ from lookfar.store.catalogue.erasing import TRACES, UNSETTLED, blank_name, has_t
 from lookfar.store.catalogue.seals import seal
 from lookfar.store.ground import files
 from lookfar.store.ground.database import commit, connect, typed_errors
+from lookfar.store.vectors.quality_vectors import open_all
 from lookfar.store.vectors.vector_file import checksum
 
 if TYPE_CHECKING:
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
 _PATIENCE = 10.0
 
 
-def remove_traces(epoch: Epoch, make_terms: MakeTerms) -> None:
+def remove_traces(
+    epoch: Epoch, make_terms: MakeTerms, lock_quality: Callable[[], AbstractContextManager[None]]
+) -> None:
     """Remove all traces, for the holder of the writer lock; does nothing if there are none."""
     with typed_errors(epoch.catalogue), closing(connect(epoch.catalogue, write=True)) as connection:
         if not has_traces(connection):
@@ -41,6 +45,9 @@ def remove_traces(epoch: Epoch, make_terms: MakeTerms) -> None:
             )
         ]
         epoch.vectors.blank(rows, catalog.vector_rows(connection))
+        with lock_quality():
+            for vectors in open_all(epoch.folder):
+                vectors.blank(rows)
         epoch.renew_signatures(connection)
         graves = generations.graves(connection)
         stamp = epoch.keywords.rewrite(

@@ -2,11 +2,14 @@
 
     <folder>/CURRENT            the name of the serving epoch
     <folder>/writer.lock        held by the one writer
+    <folder>/embedding.lock     held by the one process that embeds with a second model
+    <folder>/quality.lock       held while the files of a second model are changed
     <folder>/collection.json    what this is an index of
     <folder>/damage.json        the damage that was last found
     <folder>/damaged-epoch-N/   a damaged epoch, taken out of service
     <folder>/epoch-N/           catalogue.db, keywords/, vectors.f16, vectors.codes if many, and
-                                documents.log where the documents have no other home
+                                documents.log where the documents have no other home,
+                                quality-MODEL.f16 and .log with vectors of a second model
     <folder>/kept-MODEL/        vectors of an earlier model, in case it is used again
 
 An epoch that ``CURRENT`` does not name is unfinished: the next writer with the same fingerprint
@@ -42,6 +45,11 @@ CURRENT = "CURRENT"
 _ABOUT = "collection.json"
 _DAMAGE = "damage.json"
 _LOCK = "writer.lock"
+_EMBEDDING_LOCK = "embedding.lock"
+_QUALITY_LOCK = "quality.lock"
+_QUALITY_PATIENCE = 30.0
+"""Seconds to wait for a lock that is never held longer than a write takes."""
+_LOCKS = (_LOCK, _EMBEDDING_LOCK, _QUALITY_LOCK)
 _DAMAGED = "damaged-"
 _MOST_KEPT = 2
 """Earlier models whose vectors are kept."""
@@ -61,6 +69,26 @@ class CollectionFolder:
         """Hold the writer lock; ``IndexBusy`` where another writer does not release it in time."""
         lock = files.WriterLock(self.path / _LOCK)
         lock.acquire(wait_seconds)
+        with lock:
+            yield
+
+    @contextmanager
+    def lock_embedding(self) -> Iterator[None]:
+        """Be the one process that embeds passages with a second model; ``IndexBusy`` otherwise."""
+        lock = files.WriterLock(self.path / _EMBEDDING_LOCK)
+        lock.acquire(
+            0.0,
+            "Another process is embedding the passages of this index.",
+            "Searching works meanwhile, and improves with every passage.",
+        )
+        with lock:
+            yield
+
+    @contextmanager
+    def lock_quality(self) -> Iterator[None]:
+        """Hold the lock on the files of second models, for the moment of a change."""
+        lock = files.WriterLock(self.path / _QUALITY_LOCK)
+        lock.acquire(_QUALITY_PATIENCE)
         with lock:
             yield
 
@@ -230,13 +258,15 @@ class CollectionFolder:
         for left in list_folder(self.path, ".*.tmp"):
             files.remove(left)
         if sys.platform != "win32":  # Windows cannot remove an open file.
-            files.remove(self.path / _LOCK)
+            for name in _LOCKS:
+                files.remove(self.path / name)
 
     def remove_empty(self) -> None:
         """Remove the folder unless something else is in it, once the lock is released."""
         if sys.platform == "win32":
-            with suppress(LookfarError):
-                files.remove(self.path / _LOCK)
+            for name in _LOCKS:
+                with suppress(LookfarError):
+                    files.remove(self.path / name)
         with suppress(OSError):
             self.path.rmdir()
 

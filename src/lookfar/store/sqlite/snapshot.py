@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
+from functools import partial
 from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +13,7 @@ import numpy as np
 
 from lookfar.common.cores import start
 from lookfar.model import Filters, VectorPass
-from lookfar.ports import Keywords, Need, Place, Streams
+from lookfar.ports import Keywords, Need, Place, QualityCounts, QualityQuery, Streams
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground.sql import Connection
 from lookfar.store.keywords.signatures import Documents
@@ -23,13 +24,23 @@ if TYPE_CHECKING:
 
     from lookfar.store.ground.sql import Connection
     from lookfar.store.sqlite.epoch import Epoch
+    from lookfar.store.vectors.quality_vectors import QualityVectors
 
 _MOST_DOCUMENTS = 0.5
 """The share of admitted documents from which it is faster to skip other rows than to mask them."""
-
+_WORTH_A_THREAD = 20_000
+"""Vectors from which comparing them takes clearly longer than passing the work to a thread."""
 
 Nearest = tuple["NDArray[np.intp]", "NDArray[np.float64]"]
 """Rows of vectors and their similarity, the nearest first."""
+
+
+_NO_ROW = 1 << 62
+_MOST_SCANNED = 600_000
+"""Vectors of the second model up to which all are compared; beyond, it only scores candidates."""
+
+FindRows = Callable[[int, "NDArray[np.intp] | None", "NDArray[np.bool_] | None"], Nearest]
+"""Finds the nearest rows, given how many, among which, and which of all rows are allowed."""
 
 
 class _Begun(NamedTuple):
@@ -65,6 +76,7 @@ class EpochSnapshot(StoredSnapshot):
         self._epoch = epoch
         self._rows = rows
         self._begun: _Begun | None = None
+        self._quality: tuple[QualityVectors, NDArray[np.float16]] | None = None
 
     def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:
         signatures = self.cached("signatures", self._signatures)
@@ -80,14 +92,18 @@ class EpochSnapshot(StoredSnapshot):
         """Return ``None``: tantivy does not keep terms in their order."""
         return None
 
+    def holds_text(self, uri: str, text_sha: bytes) -> bool:
+        return catalog.live_text_hash(self._connection, uri, self.generation) == text_sha
+
     @property
     def dimensions(self) -> int:
         return self._epoch.vectors.dimensions
 
     def begin_vector_search(self, query: NDArray[np.float32], limit: int, filters: Filters) -> None:
-        """Compare very many vectors on another core, while the keywords are searched here."""
+        """Compare many vectors on another core, while the keywords are searched here."""
         vectors, scope = self._epoch.vectors, self._scopes.resolve(filters)
-        if query.ndim > 1 or scope is not None or not vectors.is_many(len(self._rows)):
+        many = len(self._rows) >= _WORTH_A_THREAD or vectors.is_many(len(self._rows))
+        if query.ndim > 1 or scope is not None or not many:
             return
         fetch = self._scopes.fetch_size(limit, scope, None)
         task = start(vectors.nearest, query, self._rows, fetch)
@@ -113,19 +129,27 @@ class EpochSnapshot(StoredSnapshot):
     def _nearest(
         self, query: NDArray[np.float32], limit: int, filters: Filters
     ) -> list[tuple[Place, float]]:
+        return self._search_rows(
+            partial(self._find_nearest, query), len(self._rows), limit, filters
+        )
+
+    def _search_rows(
+        self, find: FindRows, count: int, limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]:
+        """Return the nearest live chunks that the filters admit, among the first ``count`` rows."""
         scope = self._scopes.resolve(filters)
         listed = self._scopes.list_documents(scope)
         among = None
         if listed is not None:
             among = np.array(self._scopes.vector_rows(listed), dtype=np.intp)
+            among = among[among < count]
         allowed = None
         most = self._scopes.document_count() * _MOST_DOCUMENTS
         if scope is not None and among is None and len(scope.documents) < most:
-            owners = self._epoch.owners
-            allowed = owners.find_rows(self._connection, scope.documents, len(self._rows))
+            allowed = self._epoch.owners.find_rows(self._connection, scope.documents, count)
         fetch = self._scopes.fetch_size(limit, scope, listed) if allowed is None else limit
         while True:
-            rows, scores = self._find_nearest(query, fetch, among, allowed)
+            rows, scores = find(fetch, among, allowed)
             alive = self._recent_places().by_vector(
                 self._connection, self.generation, rows.tolist()
             )
@@ -153,6 +177,59 @@ class EpochSnapshot(StoredSnapshot):
 
     def _mean_vector(self, rows: Sequence[int]) -> NDArray[np.float32] | None:
         return self._epoch.vectors.mean(self._rows, rows)
+
+    # -- the second model ----------------------------------------------------------
+
+    def _quality_rows(self, query: QualityQuery) -> tuple[QualityVectors, NDArray[np.float16]]:
+        """Return the second model's vectors as they were when this snapshot first needed them."""
+        if self._quality is None or self._quality[0].model != query.model:
+            vectors = self._epoch.open_quality(query.model, len(query.vector))
+            self._quality = vectors, vectors.rows()
+        return self._quality
+
+    def quality_search(
+        self, query: QualityQuery, limit: int, filters: Filters
+    ) -> list[tuple[Place, float]]:
+        vectors, stored = self._quality_rows(query)
+        if not len(stored) or len(stored) > _MOST_SCANNED:
+            return []
+        nearest = partial(vectors.file.nearest, query.vector, stored)
+        hits = self._search_rows(nearest, len(stored), limit, filters)
+        sound = self._find_sound(query, [place for place, _ in hits])
+        return [hit for hit, is_sound in zip(hits, sound, strict=True) if is_sound]
+
+    def quality_scores(self, query: QualityQuery, places: Sequence[Place]) -> list[float | None]:
+        vectors, stored = self._quality_rows(query)
+        sound = self._find_sound(query, places)
+        rows = [
+            place.vector or 0 for place, is_sound in zip(places, sound, strict=True) if is_sound
+        ]
+        scores = iter(vectors.file.scores(query.vector, stored, rows).tolist())
+        return [next(scores) if is_sound else None for is_sound in sound]
+
+    def _find_sound(self, query: QualityQuery, places: Sequence[Place]) -> list[bool]:
+        """Return which places have a vector of the second model that is intact."""
+        vectors, stored = self._quality_rows(query)
+        rows = [_NO_ROW if place.vector is None else place.vector for place in places]
+        read = partial(catalog.read_contents, self._connection)
+        sound: list[bool] = vectors.find_sound(rows, stored, read).tolist()
+        return sound
+
+    def list_vector_rows(self) -> list[catalog.VectorRow]:
+        """Return each live chunk with a vector, those of the newest documents first."""
+        return catalog.list_vector_rows(self._connection, self.generation)
+
+    def read_contents(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Return the content names of these vector rows."""
+        return catalog.read_contents(self._connection, rows)
+
+    def quality_counts(self, model: str, dimensions: int) -> QualityCounts:
+        def list_contents() -> dict[int, bytes]:
+            return {row.vector: row.content for row in self.list_vector_rows()}
+
+        contents = self.cached("vector contents", list_contents)
+        embedded, unreadable = self._epoch.open_quality(model, dimensions).mark_done(contents)
+        return QualityCounts(len(embedded), len(unreadable), len(contents))
 
     def vector_pass(self) -> VectorPass:
         recall = catalog.recall(self._connection)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from lookfar.errors import IndexCorrupt, LookfarError, NotIndexed, being_rebuilt
 from lookfar.model import Damage
 from lookfar.ports import Digest, Maker, MakeTerms, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
+from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import has_traces, stored_documents
 from lookfar.store.ground import files
 from lookfar.store.ground.database import (
@@ -29,7 +30,7 @@ from lookfar.store.ground.database import (
 )
 from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import refuse_damage
-from lookfar.store.health.repair import repair
+from lookfar.store.health.repair import repair, repair_quality
 from lookfar.store.health.salvage import EpochRescue, Rescue
 from lookfar.store.health.verify import FROM_DAMAGE
 from lookfar.store.shared.stored_generations import StoredGenerations
@@ -37,8 +38,10 @@ from lookfar.store.sqlite.builds import Builds, Recipe
 from lookfar.store.sqlite.epoch import Epoch
 from lookfar.store.sqlite.erase import remove_traces
 from lookfar.store.sqlite.folder import CURRENT, CollectionFolder, has_documents
+from lookfar.store.sqlite.quality_writer import EpochQualityWriter
 from lookfar.store.sqlite.snapshot import EpochSnapshot
 from lookfar.store.sqlite.write_session import EpochWriter
+from lookfar.store.vectors.quality_vectors import carry_over, open_all
 from lookfar.store.vectors.vector_file import COARSE_ABOVE
 
 T = TypeVar("T")
@@ -202,7 +205,16 @@ class CollectionStore(StoredGenerations):
                 with closing(session):
                     yield session
                 if session.activated:
+                    self._carry_quality(serving, epoch)
                     self._files.publish(epoch.folder, about)
+
+    def _carry_quality(self, serving: str, epoch: Epoch) -> None:
+        """Copy the vectors of second models from the epoch that is being replaced."""
+        source = self.folder / serving
+        # They can be made again: whatever is wrong with them must not stop the new epoch.
+        with suppress(LookfarError):
+            if serving and open_all(source):
+                carry_over(source, epoch.folder, epoch.read(catalog.list_contents))
 
     def _find_replaced(self) -> tuple[str, int]:
         """Return the name and the highest generation of the epoch that a new one will replace."""
@@ -221,6 +233,19 @@ class CollectionStore(StoredGenerations):
         except LookfarError:
             return serving, 0
 
+    # -- the second model ----------------------------------------------------------
+
+    def has_quality(self, model: str, dimensions: int) -> bool:
+        return self._ask(lambda epoch: not epoch.open_quality(model, dimensions).is_empty)
+
+    @contextmanager
+    def quality_writer(self, model: str, dimensions: int) -> Iterator[EpochQualityWriter]:
+        self._serving()  # Creates nothing: what was never indexed has no lock file either.
+        with self._files.lock_embedding():
+            epoch = self._serving()
+            vectors = epoch.open_quality(model, dimensions)
+            yield EpochQualityWriter(epoch, vectors, self._files.lock_quality)
+
     # -- removing ------------------------------------------------------------------
 
     def erase(
@@ -238,14 +263,14 @@ class CollectionStore(StoredGenerations):
             with closing(self._builds.open_session(epoch, retain, "")) as session:
                 chunks = session.erase(uris)
                 session.activate(manifest)
-            remove_traces(epoch, make_terms)
+            remove_traces(epoch, make_terms, self._files.lock_quality)
         return chunks
 
     def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None:
         if not self.exists or not self._read(has_traces):
             return
         with self._files.lock(wait_seconds):
-            remove_traces(self._serving(), make_terms)
+            remove_traces(self._serving(), make_terms, self._files.lock_quality)
 
     def delete(self, besides: Collection[str] = (), wait_seconds: float = 0.0) -> None:
         """Remove the index, the files ``besides`` that others keep there, and the folder unless
@@ -308,7 +333,7 @@ class CollectionStore(StoredGenerations):
             # First, since a crash after the repair would leave no sign of the damage.
             self._files.record_damage(why)
             for folder in reversed(folders):
-                dropped = _repair_epoch(folder, maker, self._only_copy)
+                dropped = _repair_epoch(folder, maker, self._only_copy, self._files.lock_quality)
                 if dropped is not None:
                     if folder.name != named:
                         self._files.point_at(folder.name)
@@ -358,12 +383,19 @@ def _finish_first_commit(path: Path) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
 
 
-def _repair_epoch(folder: Path, maker: Maker, only_copy: bool) -> list[str] | None:
+def _repair_epoch(
+    folder: Path,
+    maker: Maker,
+    only_copy: bool,
+    lock_quality: Callable[[], AbstractContextManager[None]],
+) -> list[str] | None:
     try:
         _finish_first_commit(folder / CATALOGUE)
         dropped = repair(folder, maker) if (folder / CATALOGUE).is_file() else None
         if dropped is None:
             return None
+        with lock_quality():
+            repair_quality(folder)
         with closing(Epoch(folder, only_copy=only_copy)) as epoch:
             return None if epoch.verify() else dropped
     except (IndexCorrupt, *FROM_DAMAGE):

@@ -31,6 +31,8 @@ _KEPT_TABLES = (
     ),
 )
 
+FOREIGN_FILE = "FOREIGN"
+"""Marks the folder of an index whose vectors were made elsewhere: others do not take them."""
 KEPT = "kept-"
 """The prefix of folders with the vectors of earlier models."""
 
@@ -59,7 +61,7 @@ class Siblings:
     def _epochs(self) -> Iterator[Path]:
         """Yield the serving epochs, the most recently written first."""
         serving: list[tuple[float, Path]] = []
-        for folder in list_folder(self._index_dir):
+        for folder in self._list_own_folders():
             pointer = folder / "CURRENT"
             with suppress(OSError, ValueError):
                 epoch = pointer.parent / pointer.read_text("ascii").strip()
@@ -70,8 +72,13 @@ class Siblings:
 
     def _list_kept_folders(self) -> Iterator[Path]:
         name = name_kept_folder(self._model)
-        folders = (folder / name for folder in list_folder(self._index_dir))
+        folders = (folder / name for folder in self._list_own_folders())
         yield from (folder for folder in folders if folder.is_dir())
+
+    def _list_own_folders(self) -> Iterator[Path]:
+        for folder in list_folder(self._index_dir):
+            if not (folder / FOREIGN_FILE).exists():
+                yield folder
 
     def _read_vectors(self, epoch: Path, wanted: set[bytes]) -> dict[bytes, bytes]:
         path = epoch / CATALOGUE
@@ -92,6 +99,13 @@ class Siblings:
                 # The second form is that of catalogues before format 5.
                 if known in (checksum(content, vector), crc32(vector))
             }
+
+
+def mark_foreign(folder: Path) -> None:
+    """Keep other indexes from taking vectors of the index in ``folder``, before it has any."""
+    if not (folder / FOREIGN_FILE).exists():
+        files.make_folder(folder)
+        files.write_shared(folder / FOREIGN_FILE, b"")
 
 
 def name_kept_folder(model: str) -> str:

@@ -96,6 +96,10 @@ class VectorFile:
                 raise from_os_error(error, f"reading {self.path.name}") from error
         return self._mapped[:count]
 
+    def unmap(self) -> None:
+        """Map the file again when it is next read, because another one may have its name now."""
+        self._mapped = np.empty((0, self.dimensions), dtype=np.float16)
+
     def _check_size(self, file: BinaryIO, count: int) -> int:
         expected = _MAGIC + str(self.dimensions).encode()
         header = file.read(_HEADER)
