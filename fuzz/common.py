@@ -29,8 +29,8 @@ TRIES = 3
 
 NAMES = (
     "canvas", "code", "encodings", "epub", "frontmatter", "globs", "html", "japanese", "latex",
-    "mail", "markdown", "notebook", "pdf", "query", "rtf", "sheets", "slides", "subtitles", "wire",
-    "word",
+    "mail", "markdown", "notebook", "pack", "pdf", "query", "rtf", "sheets", "slides", "subtitles",
+    "wire", "word",
 )  # fmt: skip
 
 

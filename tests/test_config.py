@@ -27,13 +27,14 @@ TRUSTED = {
     # It may not let extractors run longer or take more memory.
     *("sources.extract_seconds", "sources.extract_memory_bytes"),
     # A cloned folder chooses no model, no service and no key.
-    *(key for key in EVERYTHING if key.startswith("embed.")),
+    *(key for key in EVERYTHING if key.startswith(("embed.", "quality."))),
     *("search.rerank", "search.rerank_model"),
     # Nor does it send what is indexed to a server of its own.
     *(key for key in EVERYTHING if key.startswith("store.")),
     *("memory.scope", "memory.in_project", "memory.dir", "documents.dir", "outside.dir"),
     *("outside.max_files", "outside.max_bytes", "outside.max_pages"),
-    *("outside.pause_ms", "outside.allow_private"),
+    *("outside.pause_ms", "outside.allow_private", "outside.packages", "outside.drop_after_days"),
+    *("outside.trusted_keys", "outside.require_signed"),
     *("documents.chunk_chars", "documents.overlap_chars", "documents.max_chars"),
     *("serve.write", "serve.daemon", "serve.idle_minutes", "serve.host", "serve.port"),
     "serve.workers",
@@ -41,6 +42,9 @@ TRUSTED = {
     *("serve.body_seconds", "serve.request_seconds", "serve.requests_per_second"),
     *("serve.max_concurrent", "serve.log_level", "serve.log_file", "serve.log_arguments"),
     *("serve.metrics", "serve.traces", "serve.access_log"),
+    *("serve.grace_seconds", "serve.drain_seconds"),
+    # Nor does it say whose tokens are accepted.
+    *(key for key in EVERYTHING if key.startswith("serve.oauth_")),
 }
 
 

@@ -141,7 +141,8 @@ def test_which_addresses_are_public() -> None:
     private = (
         "127.0.0.1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1",
         "0.0.0.0", "224.0.0.1", "::1", "fe80::1%eth0", "fd00::1", "::ffff:127.0.0.1",
-        "64:ff9b::7f00:1", "2002:7f00:1::", "ff02::1", "::",
+        "64:ff9b::7f00:1", "2002:7f00:1::", "ff02::1", "::", "::127.0.0.1", "fec0::1",
+        "64:ff9b:1::a00:1", "4000::1",
     )  # fmt: skip
     assert all(map(is_public, public))
     assert not any(map(is_public, private))
@@ -197,6 +198,18 @@ def test_paths_that_lead_out_of_an_archive_are_skipped(library: Library, tmp_pat
     assert change.added == ("ok.md",)
     assert change.notes == ("2 files skipped: unusable path",)
     assert not list(tmp_path.glob("**/out.md"))
+
+
+def test_paths_that_cannot_be_stored_are_skipped(library: Library, tmp_path: Path) -> None:
+    path = tmp_path / "odd.tar.gz"
+    odd = {"guide": b"One\n", "guide/a.md": b"# A\n", "b/c.md": b"# C\n", "b": b"Two\n"}
+    _write_tar(path, {"ok.md": b"# OK\n", f"{'n' * 300}.md": b"# N\n", **odd})
+    change = library.outside.add(str(path))
+    assert change.added == ("b/c.md", "guide", "ok.md")
+    assert change.notes == (
+        "2 files skipped: a file and a folder have the same path",
+        "1 file skipped: unusable path",
+    )
 
 
 def test_a_bomb_is_skipped_by_its_real_size(library: Library, tmp_path: Path) -> None:

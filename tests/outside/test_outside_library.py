@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+import zipfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from lookfar.collections.outside.shelf import Shelf
 from lookfar.errors import IndexReadOnly, InvalidArgument, NotFound
 from lookfar.library import Library
-from lookfar.model import Filters
+from lookfar.model import Filters, OutsideSource
 from lookfar.serve.cli.main import cli
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -125,9 +130,111 @@ def test_the_commands(project: Path, reference: Path) -> None:
     assert json.loads(added.output)["changes"][0]["source"]["name"] == "reference@source"
     listed = run.invoke(cli, ["sources", "--json", *settings])
     assert [row["name"] for row in json.loads(listed.output)["sources"]] == ["reference@source"]
+    updated = run.invoke(cli, ["update", "reference", *settings])
+    assert updated.stdout == "reference@source: 1 file\n"
     searched = run.invoke(cli, ["search", "lamp turns", str(project), *settings])
     assert "reference@source: lamps.md" in searched.output
     assert f"from {reference}" in searched.output
     removed = run.invoke(cli, ["sources", "remove", "reference", "--yes", *settings])
     assert removed.exit_code == 0
     assert "no sources yet" in run.invoke(cli, ["sources", *settings]).output
+
+
+def test_the_list_says_what_is_stale(library: Library, reference: Path, tmp_path: Path) -> None:
+    """By what this machine knows: nothing is asked over the network."""
+    judge = library.outside.judge
+    folder = library.outside.add(str(reference)).source
+    assert judge(folder) == ""
+    assert judge(replace(folder, pinned=True)) == "pinned"
+    archive = tmp_path / "manual.zip"
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("keys.md", "# Keys\n")
+    added = library.outside.add(str(archive)).source
+    os.utime(archive, (0, 0))
+    assert judge(added) == ""
+    later = time.time() + 60
+    os.utime(archive, (later, later))
+    assert judge(added) == "stale: its archive has changed"
+    archive.unlink()
+    assert judge(added) == "origin is gone"
+    old = OutsideSource("x@source", "site", "https://host/", fetched="2020-01-01T00:00:00")
+    assert judge(old).startswith("stale: fetched ")
+    assert judge(replace(old, kind="package")) == ""
+
+
+def test_a_search_does_not_wait_for_a_source_that_is_being_replaced(
+    library: Library, project: Path, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(tmp_path / "manual.zip", "w") as archive:
+        archive.writestr("lamps.md", "# Lamps\n\nThe lamp turns.\n")
+    library.outside.add(str(tmp_path / "manual.zip"))
+    (place,) = (tmp_path / "home").rglob("manual-source-*/record.json")
+    shelf = Shelf(place.parent.parent)
+    settings = {"embed.provider": "hash"}
+    with Library.open(project, settings=settings) as other, shelf.writing("manual@source"):
+        (place.parent / "next.json").write_bytes(b"being written")
+        for opened in (library, other):  # One has the source open, and one has not.
+            hits = opened.search("lamp turns", sources=True).hits
+            assert hits[0].collection == "manual@source"
+
+
+def test_a_source_that_cannot_be_opened_does_not_hide_the_others(
+    project: Path, reference: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"embed.provider": "hash"}
+    with zipfile.ZipFile(tmp_path / "manual.zip", "w") as archive:
+        archive.writestr("lamps.md", "# Lamps\n\nThe lamp turns.\n")
+    with Library.open(project, settings=settings) as library:
+        library.outside.add(str(reference))
+        library.outside.add(str(tmp_path / "manual.zip"))
+    (record,) = (tmp_path / "home").rglob("manual-source-*/record.json")
+    (record.parent / "next.json").write_bytes(b"interrupted")
+    (record.parent / "writer.lock").unlink()
+    (record.parent / "writer.lock").mkdir()  # So that it cannot be finished.
+    with Library.open(project, settings=settings) as library:
+        hits = library.search("lamp turns", sources=True).hits
+        assert hits[0].collection == "reference@source"
+    assert "manual@source cannot be searched" in caplog.text
+
+
+def test_an_update_keeps_what_others_changed_meanwhile(
+    library: Library, project: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("a", "b", "c"):
+        with zipfile.ZipFile(tmp_path / f"{name}.zip", "w") as archive:
+            archive.writestr("lamps.md", "# Lamps\n")
+        library.outside.add(str(tmp_path / f"{name}.zip"))
+    changed = False
+
+    def change(_what: str, _done: int, _total: int) -> None:
+        nonlocal changed
+        if not changed:
+            changed = True
+            with Library.open(other, settings={"embed.provider": "hash"}) as second:
+                second.outside.pin("b")
+                second.outside.remove("c")
+
+    notes = {change.source.name: change.notes for change in library.outside.update(on_fetch=change)}
+    assert changed
+    assert notes["b@source"] == ("not updated: b@source is pinned.",)
+    assert "There is no source" in notes["c@source"][0]
+    assert [(s.name, s.pinned) for s in library.outside.list_all()] == [
+        ("a@source", False),
+        ("b@source", True),
+    ]
+
+
+def test_a_name_that_is_not_known_leaves_nothing(library: Library, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        library.outside.pin("nothing")
+    assert not list((tmp_path / "home").rglob("nothing-*"))
+
+
+def test_a_path_below_the_home_is_understood(library: Library, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(exist_ok=True)
+    with zipfile.ZipFile(tmp_path / "home" / "manual.zip", "w") as archive:
+        archive.writestr("lamps.md", "# Lamps\n")
+    change = library.outside.add("~/manual.zip")
+    assert (change.source.kind, change.added) == ("archive", ("lamps.md",))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from lookfar.errors import NotFound
+from lookfar.errors import Ambiguous, NotFound
 from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.serve.cli.main import cli
-from lookfar.sources.packages.finding import find_all
+from lookfar.sources.packages.finding import find_all, list_files
 from lookfar.text.parse.public_api import reduce_to_api
 from outside.installed import install_crate, install_jar, install_node, install_python, write
 
@@ -221,3 +223,164 @@ def test_code_is_reduced_to_its_api(uri: str, text: str, expected: str) -> None:
     reduced = reduce_to_api(uri, text)
     assert reduced == expected
     assert reduced.count("\n") == text.count("\n")
+
+
+def test_the_name_of_the_only_package_selects_and_does_not_distract(project: Path) -> None:
+    """``drop_name`` keeps quotes, longer names, and questions about several packages."""
+    install_python(project, "soup4", "4.0", {"soup4.py": "def find_all(name): ...\n"})
+    install_python(project, "send", "1.0", {"send.py": "def send(path): ...\n"})
+    with Library.open(project, settings=SETTINGS) as opened:
+        packages = opened._outside.packages_of(str(project))
+        cases = {
+            "fetchlib Session get": "Session get",
+            "how does fetchlib, with a session, get": "how does with a session, get",
+            "under_layer dig": "dig",
+            "soup find_all": "find_all",
+            "fetchlib": "fetchlib",
+            "fetchlib.Session.get": "fetchlib.Session.get",
+            'fetchlib "exact words"': 'fetchlib "exact words"',
+            "fetchlib and soup4": "fetchlib and soup4",
+            "nothing of the kind": "nothing of the kind",
+        }
+        for question, asked in cases.items():
+            assert packages.drop_name(question) == asked
+        # A package that the project did not choose may be just a word of the question.
+        chosen = [package.name for package in packages.choose("how do I send a request")]
+        assert chosen == ["send", "fetchlib"]
+        assert [package.name for package in packages.choose("soup4 find_all")] == ["soup4"]
+        answer = opened.search("soup find_all", filters=DEPS)
+        assert answer.query == "soup find_all"
+        assert answer.hits[0].uri == "soup4.py"
+
+
+def test_functions_are_found_wherever_python_defines_them() -> None:
+    text = (
+        "TABLE = [lambda: 1, {'a': 2}]\n"
+        "if TYPE_CHECKING:\n    def one():\n        secret()\n"
+        "else:\n    def two():\n        secret()\n"
+        "try:\n    class A:\n        @wrap\n        def three(self):\n            secret()\n"
+        "except ImportError:\n    def four():\n        secret()\n"
+        "with suppress():\n    async def five():\n        secret()\n"
+        "match x:\n    case 1:\n        def six():\n            secret()\n"
+    )
+    reduced = reduce_to_api("a.py", text)
+    assert "secret" not in reduced
+    assert all(f"def {name}(" in reduced for name in ("one", "two", "three", "four", "five", "six"))
+    assert reduced.count("\n") == text.count("\n")
+
+
+def test_the_same_types_for_other_module_systems_are_read_once(tmp_path: Path) -> None:
+    types = dict.fromkeys(
+        ("index.d.ts", "index.d.mts", "index.d.cts", "only.d.mts", "only.d.cts", "ts5.0/index.d.ts",
+         "ts4.1/other.d.ts"), "export declare function kit(): void;\n",
+    )  # fmt: skip
+    write(tmp_path / "package.json", '{"dependencies": {"kit": "1"}}')
+    install_node(tmp_path, "kit", "1.0.0", types)
+    (package,) = find_all(tmp_path)
+    uris = {uri for uri, _ in list_files(package) if ".d." in uri}
+    assert uris == {"index.d.ts", "only.d.mts", "ts4.1/other.d.ts"}
+
+
+def test_a_member_of_a_type_comes_first(project: Path) -> None:
+    """Fails if only names that are written as one, like ``Session.get``, are looked up."""
+    others = "".join(
+        f'class Get{number}:\n    """The get of a courier: get it, courier get."""\n\n'
+        f"    def take(self, courier): ...\n\n"
+        for number in range(30)
+    )
+    text = (
+        "class Courier:\n    limit = 3\n\n    def close(self): ...\n\n"
+        '    def get(self, url, **options):\n        """Send."""\n'
+    )
+    files = {"weblib/get.py": others, "weblib/courier.py": others, "weblib/core.py": text}
+    install_python(project, "weblib", "1.0", files)
+    with Library.open(project, settings=SETTINGS) as library:
+        for question in (
+            "weblib Courier get", "set a timeout on a weblib Courier get",
+            "Courier's get in weblib", "the get method of the Courier class of weblib",
+            "call get on a weblib Courier",
+        ):  # fmt: skip
+            hit = library.search(question, filters=DEPS).hits[0]
+            assert (hit.uri, "def get(" in hit.text) == ("weblib/core.py", True), question
+        # Other words, other capitals and constants are no reason to look there.
+        for question in ("weblib courier get", "weblib Courier limit", "weblib get Courier"):
+            for hit in library.search(question, filters=DEPS, explain=True).hits:
+                notes = [step.note for step in hit.explanation or ()]
+                assert not any("defines Courier." in note for note in notes), question
+
+
+def test_a_name_may_end_like_a_file_and_say_its_module(project: Path) -> None:
+    files = {
+        "weblib/one.py": 'class Answer:\n    def json(self):\n        """One."""\n',
+        "weblib/v1/two.py": 'class Answer:\n    def json(self):\n        """Two."""\n',
+        "weblib/v1/more.py": 'class Other:\n    def json(self):\n        """More."""\n',
+    }
+    install_python(project, "weblib", "1.0", files)
+    with Library.open(project, settings=SETTINGS) as library:
+        assert "More" in library.read("weblib.Other.json").text
+        assert "Two" in library.read("weblib.v1.Answer.json").text
+        assert "One" in library.read("weblib.one.Answer.json").text
+        with pytest.raises(Ambiguous):
+            library.read("weblib.Answer.json")
+
+
+def test_a_large_module_is_reduced_to_its_api() -> None:
+    """Fails if only texts that an index would parse whole are reduced."""
+    chosen = random.Random(7)
+    text = "".join(
+        f"def f{number}(a):\n" + f"    x = {chosen.getrandbits(900)}\n" * 3
+        for number in range(1_000)
+    )
+    assert len(text) > 700_000
+    reduced = reduce_to_api("big.py", text)
+    assert "x = " not in reduced
+    assert reduced.count("def f") == 1_000
+    assert reduced.count("\n") == text.count("\n")
+
+
+def test_names_of_a_project_do_not_lead_to_other_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock file comes with whatever was cloned."""
+    home, project = tmp_path / "somebody", tmp_path / "cloned"
+    for name, value in (("HOME", home), ("CARGO_HOME", home / "cargo"), ("GOPATH", home / "go")):
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.delenv("GOMODCACHE", raising=False)
+    install_crate(home / "cargo", "fine", "1.0.0", {"src/lib.rs": "pub fn fine() {}\n"})
+    write(home / "my-notes" / "README.md", "# Private\n")
+    write(home / "go" / "x@v1" / "README.md", "# Private\n")
+    (home / "go" / "pkg" / "mod" / "a.b").mkdir(parents=True)
+    locked = '[[package]]\nname = "{}"\nversion = "{}"\nsource = "registry"\n'
+    entries = (("../../../../my", "notes"), ("fine", "1.0.0"))
+    write(project / "Cargo.lock", "".join(locked.format(*entry) for entry in entries))
+    write(project / "go.mod", "module m\n\nrequire a.b/../../../x v1\n")
+    jar = {"A.java": "class A {}\n"}
+    install_jar(tmp_path, "x", "y", "1", jar)
+    elements = f"<groupId>g</groupId><artifactId>{tmp_path}/x/y</artifactId><version>1</version>"
+    write(project / "pom.xml", f"<dependency>{elements}</dependency>")
+    assert [package.full_name for package in find_all(project)] == ["fine-1.0.0@crates"]
+
+
+def test_odd_project_files_are_read_in_a_short_time(tmp_path: Path) -> None:
+    write(tmp_path / "pyproject.toml", '[project]\nname = "x"\ndependencies = 5\n')
+    write(tmp_path / "pom.xml", "<dependency>" * 20_000)
+    write(tmp_path / "go.mod", "\n" * 20_000 + "a." * 20_000)
+    started = time.process_time()
+    assert find_all(tmp_path) == []
+    assert time.process_time() - started < 1.0
+
+
+def test_a_package_that_cannot_be_read_is_reported_and_others_are_indexed(project: Path) -> None:
+    packages = project / ".venv" / "lib" / "python3.11" / "site-packages"
+    install_python(project, "odd", "1.0", {"odd/a.py": "def turn(): ...\n"})
+    record = packages / "odd-1.0.dist-info" / "RECORD"
+    listed = record.read_text(encoding="utf-8")
+    # Found by another name, a file is read once.
+    record.write_text(f"{listed}odd/../odd/a.py,,\n", encoding="utf-8")
+    install_python(project, "broken", "1.0", {"broken/a.py": "def turn(): ...\n"})
+    record = packages / "broken-1.0.dist-info" / "RECORD"
+    record.write_text(f"broken/\0.py,,\n{listed}", encoding="utf-8")
+    with Library.open(project, settings=SETTINGS) as library:
+        rows = {row["name"]: (row["state"], row["problem"]) for row in library.outside.packages()}
+    assert rows["odd"] == rows["fetchlib"] == ("indexed", "")
+    assert rows["broken"] == ("not indexed", "internal error: ValueError")

@@ -118,3 +118,51 @@ def test_a_damaged_record_hides_only_its_own_source(tmp_path: Path) -> None:
     assert shelf.find_damaged() == [shelf.place(NAME)]
     with pytest.raises(NotFound):
         shelf.get(NAME)
+
+
+def test_a_file_may_become_a_folder_and_a_folder_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = ({"guide": b"One\n", "x.md": b"# X\n"}, {"guide/a.md": b"# A\n", "x.md": b"# X\n"})
+    for before, after in (states, states[::-1]):
+        for number in count(1):
+            shelf = Shelf(tmp_path / f"{len(before)}{number}{'guide' in after}")
+            _bring(shelf, before)
+            with monkeypatch.context() as patched, suppress(Died):
+                patched.setattr(files, "on_fault_point", die_at(number))
+                _bring(shelf, after)
+                break
+            shelf.finish(NAME)
+            assert _read(shelf) in (before, after), number
+            assert _bring(shelf, after).source.files == 2
+            assert _read(shelf) == after
+        assert number > 5
+        assert _read(shelf) == after
+
+
+def test_a_name_with_other_capitals_is_removed_before_the_new_file_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk that ignores case, the other order would remove the new file."""
+    shelf = Shelf(tmp_path)
+    _bring(shelf, {"Guide.md": b"# Old\n"})
+    steps: list[tuple[str, str]] = []
+
+    def note(action: str, name: str, size: int) -> int:
+        steps.append((action, name))
+        return size
+
+    monkeypatch.setattr(files, "on_fault_point", note)
+    _bring(shelf, {"guide.md": b"# New\n"})
+    assert steps.index(("remove", "Guide.md")) < steps.index(("rename", "guide.md"))
+    assert _read(shelf) == {"guide.md": b"# New\n"}
+
+
+def test_a_source_that_stores_nothing_leaves_nothing(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    with shelf.writing(NAME):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    _bring(shelf, FIRST)
+    shelf.remove(NAME)
+    assert list(tmp_path.iterdir()) == []

@@ -35,6 +35,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
     (folder / "own.md").write_text("# Own\n\nText of the project.\n", encoding="utf-8")
     settings = {
         "embed.provider": "hash", "outside.pause_ms": 0, "outside.allow_private": True,
+        "outside.max_pages": 3_000,
     }  # fmt: skip
     with Library.open(folder, settings=settings) as opened:
         yield opened
@@ -200,8 +201,100 @@ def test_a_site_that_does_not_answer_is_an_error_and_changes_nothing(
     with pytest.raises(IOFailed, match="No page"):
         library.outside.update(["docs"])
     assert library.outside.get("docs").files == 1
-    with pytest.raises(LookfarError):
+    with pytest.raises(LookfarError, match=r"no-such-host\.invalid was not found"):
         library.outside.add("http://no-such-host.invalid/", name="none")
+
+
+def test_a_site_that_moved_to_www_is_followed_there(
+    library: Library, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lookfar.sources.site import client as module
+
+    monkeypatch.setattr(module, "find_addresses", lambda *_, **__: ["127.0.0.1"])
+    port = site.address.rpartition(":")[2]
+    old, new = (f"http://{host}example.org:{port}" for host in ("", "www."))
+
+    def answer(request: Any) -> None:
+        if request.headers["Host"].startswith("www."):
+            request.answer(200, site.pages["/docs/"])
+        else:
+            redirect(f"{new}/docs/")(request)
+
+    site.html("/docs/", "Start", "Text.", (f"{new}/docs/a",))
+    site.html("/docs/a", "A", "Text of a.")
+    site.html("/docs/b", "B", "No link leads here.")
+    site.pages["/docs/sitemap.xml"] = f"<urlset><loc>{new}/docs/b</loc></urlset>".encode()
+    site.answers["/docs/"] = answer
+    change = library.outside.add(f"{old}/docs/", name="docs")
+    assert change.added == ("docs/a.html", "docs/b.html", "docs/index.html")
+    assert change.notes == ()
+    del site.pages["/docs/sitemap.xml"]
+    (change,) = library.outside.update(["docs"])
+    assert change.removed == ()
+
+
+def test_a_page_that_redirects_elsewhere_is_stored_alone_and_says_so(
+    library: Library, site: Site
+) -> None:
+    site.html("/other/", "Start", "Text.", ("a",))
+    site.html("/other/a", "A", "Text of a.")
+    site.answers["/docs/"] = redirect(f"{site.address}/other/")
+    change = library.outside.add(f"{site.address}/docs/", name="docs")
+    assert change.added == ("other/index.html",)
+    assert f"it redirects to {site.address}/other/" in change.notes[0]
+    change = library.outside.add(f"{site.address}/docs/", name="page", options={"only_page": True})
+    assert change.notes == ()
+
+
+def test_a_network_that_fails_during_an_update_loses_no_page(
+    library: Library, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lookfar.sources.site import client as module
+
+    real, is_down = module.find_addresses, False
+
+    def find(host: str, port: int, *, allow_private: bool = False) -> list[str]:
+        host = "no-such-host.invalid" if is_down else "127.0.0.1"
+        return real(host, port, allow_private=allow_private)
+
+    def fail_from_now_on(request: Any) -> None:
+        nonlocal is_down
+        is_down = True
+        request.answer(200, b"<h1>Start</h1><p>Other text.</p>", Connection="close")
+
+    monkeypatch.setattr(module, "find_addresses", find)
+    site.html("/docs/", "Start", "Text.", ("a", "b"))
+    site.html("/docs/a", "A", "Text of a.")
+    site.html("/docs/b", "B", "Text of b.")
+    port = site.address.rpartition(":")[2]
+    library.outside.add(f"http://docs.example.org:{port}/docs/", name="docs")
+    site.answers["/docs/"] = fail_from_now_on
+    (change,) = library.outside.update(["docs"])
+    assert (change.changed, change.removed) == (("docs/index.html",), ())
+    assert "was not found; the page of the last fetch stays" in "\n".join(change.notes)
+
+
+def test_a_page_whose_file_is_lost_is_fetched_again(library: Library, site: Site) -> None:
+    site.html("/docs/", "Start", "Text.", ("a",))
+    site.html("/docs/a", "A", "Text of a.")
+    source = library.outside.add(f"{site.address}/docs/", name="docs").source
+    (library._outside.shelf.files_folder(source) / "docs" / "a.html").unlink()
+    (change,) = library.outside.update(["docs"])
+    assert change.added == ("docs/a.html",)
+
+
+def test_the_error_says_why_no_page_could_be_fetched(
+    library: Library, tmp_path: Path, site: Site
+) -> None:
+    site.html("/docs/", "Start", "Text.")
+    with (
+        Library.open(tmp_path, settings={"embed.provider": "hash"}) as careful,
+        pytest.raises(IOFailed, match="which is not a public address"),
+    ):
+        careful.outside.add(f"{site.address}/docs/")
+    site.answers["/robots.txt"] = lambda request: request.answer(500, b"")
+    with pytest.raises(IOFailed, match=r"robots\.txt cannot be read: status 500"):
+        library.outside.add(f"{site.address}/docs/")
 
 
 def test_at_most_as_many_pages_as_the_settings_allow(tmp_path: Path, site: Site) -> None:

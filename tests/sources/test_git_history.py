@@ -485,7 +485,7 @@ def test_without_git_the_error_has_a_hint(
     repo = repository()
     repo.commit("base")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert not history.is_git_installed()
+    assert history.find_git() is None
     with pytest.raises(IOFailed, match="git is not installed"):
         list_refs(opened(repo.path))
 

@@ -9,10 +9,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
+from lookfar.collections.embedding_state import EmbeddingState
 from lookfar.collections.generations import Generations
 from lookfar.collections.passes import Passes
+from lookfar.embed.quality_package import find_quality_model
 from lookfar.errors import (
     IndexBusy,
     InvalidArgument,
@@ -22,8 +24,17 @@ from lookfar.errors import (
     how_many,
     wrong_dimensions,
 )
-from lookfar.model import Counts, Document, Filters, Incomplete, IndexReport, Status, Watching
-from lookfar.ports import CollectionSnapshot, Embedder, Maker, Snapshot, Store
+from lookfar.model import (
+    Counts,
+    Document,
+    Filters,
+    Incomplete,
+    IndexReport,
+    QualityStatus,
+    Status,
+    Watching,
+)
+from lookfar.ports import CollectionSnapshot, Embedder, Maker, SecondModel, Snapshot, Store
 
 if TYPE_CHECKING:
     from lookfar.collections.following import Following
@@ -42,6 +53,8 @@ class Collection(ABC):
 
     kind: ClassVar[Kind]
     """What it is a collection of, to tell kinds apart without importing them all."""
+    gains_by_second_model: ClassVar[bool] = True
+    """Whether the second model improves the answers of this kind of collection."""
     healing: Healing
     following: Following
     variants: Variants | None = None
@@ -64,6 +77,9 @@ class Collection(ABC):
         self.generations = Generations(store, can_roll_back=can_roll_back)
         self.without_model = ""
         """Why there is no model although the settings name one; empty if there is one."""
+        self.embedding = EmbeddingState()
+        self.without_second_model = ""
+        """Why there is no second model although it is installed; empty if there is one."""
         self._open_shared_model = open_model
 
     # -- what each kind defines --------------------------------------------------
@@ -181,10 +197,41 @@ class Collection(ABC):
         embedder, self.without_model = open_model(self.settings)
         return embedder
 
+    @cached_property
+    def second_model(self) -> SecondModel | None:
+        """The model that improves on the first; None if there is none, or none is needed."""
+        if not self.gains_by_second_model or not uses_second_model(self.settings):
+            return None
+        try:
+            if find_quality_model(self.settings.quality) is None:
+                return None
+            from lookfar.embed.quality import open_quality_model
+
+            return open_quality_model(self.settings.quality)
+        except ModelUnavailable as error:
+            self.without_second_model = error.message
+            return None
+
+    def has_second_vectors(self) -> bool:
+        """Return whether a query can make use of the second model here."""
+        model = self.second_model
+        if model is None or not self.store.exists:
+            return False
+        try:
+            return self.store.has_quality(model.fingerprint, model.dimensions)
+        except LookfarError:
+            return False  # Opening the index reports what is wrong with it.
+
+    def drop_second_model(self, why: str) -> None:
+        """Release a second model that failed; the next query opens it again, or a newer version."""
+        self.__dict__.pop("second_model", None)
+        self.without_second_model = why
+
     def forget_model(self) -> None:
-        """Release the model; the next query opens the one that the settings name then."""
+        """Release the models; the next query opens those that the settings name then."""
         self.__dict__.pop("embedder", None)
-        self.without_model = ""
+        self.__dict__.pop("second_model", None)
+        self.without_model = self.without_second_model = ""
 
     # -- queries -----------------------------------------------------------------
 
@@ -213,7 +260,7 @@ class Collection(ABC):
                 model = snapshot.manifest().get("model", "another")
                 detail = f"the index was made with the model {model}, the settings name another"
                 notes = [*notes, Incomplete("no_model", f"{detail}. Words only.")]
-                plan = replace(plan, vector=None)
+                plan = replace(plan, vector=None, quality=None)
             elif plan.vector is not None and plan.vector.shape[-1] != snapshot.dimensions:
                 # A service may offer another model under the old name, with the same fingerprint.
                 raise wrong_dimensions(int(plan.vector.shape[-1]), snapshot.dimensions)
@@ -248,7 +295,7 @@ class Collection(ABC):
     @property
     def awake(self) -> bool:
         """Whether it holds anything that :meth:`rest` releases."""
-        return "embedder" in self.__dict__
+        return "embedder" in self.__dict__ or self.__dict__.get("second_model") is not None
 
     def rest(self) -> None:
         """Release what a query can load again: the model, open index files and caches."""
@@ -256,10 +303,14 @@ class Collection(ABC):
         from lookfar.store.shared.snapshot import RECENT
 
         self.__dict__.pop("embedder", None)
+        self.__dict__.pop("second_model", None)
         self.store.close()
         # All collections share these, and fill them again.
         RECENT.forget()
         forget_words()
+
+
+NOT_ON_A_SERVER: Final = "The second model does not work with a store on PostgreSQL (store.url)."
 
 
 def open_model(settings: Settings) -> tuple[Embedder | None, str]:
@@ -272,6 +323,17 @@ def open_model(settings: Settings) -> tuple[Embedder | None, str]:
         if settings.origin.get("embed.provider", "default") != "default":
             raise
         return None, error.message
+
+
+def uses_second_model(settings: Settings) -> bool:
+    """Return whether the settings allow a second model beside the first.
+
+    It improves on the bundled table; a transformer of the user's own needs no second one, unless
+    the user asks for it.
+    """
+    chosen, first = settings.quality.enabled, settings.embed
+    bundled = first.provider == "static" and not (first.code_provider or first.code_model)
+    return chosen == "on" or (chosen == "auto" and bundled)
 
 
 def describe_status(
@@ -298,7 +360,8 @@ def describe_status(
     if not store.exists:
         return missing
     try:
-        return _describe_stored(store, missing, fingerprint, find_stale)
+        state = _describe_stored(store, missing, fingerprint, find_stale)
+        return replace(state, quality=describe_quality(collection))
     except IndexBusy as busy:
         if not busy.details.get("rebuilding"):
             raise
@@ -333,6 +396,30 @@ def _describe_stored(
         stale=stale[:100],
         stale_count=len(stale),
         vectors=vectors,
+    )
+
+
+def describe_quality(collection: Collection) -> QualityStatus | None:
+    """Return how far the second model has come; None without one."""
+    model, state = collection.second_model, collection.embedding
+    if model is None:
+        why = collection.without_second_model
+        return QualityStatus("none", 0, 0, 0, 0, failure=why) if why else None
+    with collection.store.snapshot() as snapshot:
+        counts = snapshot.quality_counts(model.fingerprint, model.dimensions)
+    if counts is None:
+        return QualityStatus(model.name, model.dimensions, 0, 0, 0, failure=NOT_ON_A_SERVER)
+    return QualityStatus(
+        model.name,
+        model.dimensions,
+        counts.embedded,
+        counts.unreadable,
+        counts.total,
+        working=state.working,
+        # Another process may have embedded the rest meanwhile.
+        paused=state.paused if counts.lacking else "",
+        per_second=round(state.pace, 1) if state.working else 0.0,
+        failure=state.failure or collection.without_second_model,
     )
 
 

@@ -55,6 +55,8 @@ MIN_HASH_LENGTH = 7
 
 class Commits(Collection):
     kind = "commits"
+    # Measured on the history of flask: nDCG@10 .616 without it, .548 with it.
+    gains_by_second_model = False
 
     def __init__(
         self, repository: Repository, name: str, settings: Settings, open_model: OpenModel

@@ -102,7 +102,7 @@ class CurrentTexts:
                 f"{uri!r} was deleted after it was indexed.",
                 hint="Search still shows the indexed text; lookfar index removes it.",
             )
-        same = sha256(current.text.encode("utf-8")).digest() == row["text_sha"]
+        same = _hash_text(current.text) == row["text_sha"]
         document = parse_text(uri, current.text, as_source=current.as_source)
         parsed = replace(
             document,
@@ -146,7 +146,11 @@ class CurrentTexts:
                 return stored
             decoded = decode(raw)
             return self._mask(uri, CurrentText(normalise_lines(decoded.text), (), decoded.warnings))
-        return self._mask(uri, CurrentText(normalise_lines(text)))
+        current = CurrentText(normalise_lines(text))
+        # What is in the index was masked, by the rules that are part of its fingerprint.
+        if snapshot is not None and snapshot.holds_text(uri, _hash_text(current.text)):
+            return current
+        return self._mask(uri, current)
 
     def _mask(self, uri: str, current: CurrentText) -> CurrentText | None:
         screened = secrets_from(self._settings()).screen(uri, current.text)
@@ -194,6 +198,10 @@ class CurrentTexts:
         return self._mask(
             uri, CurrentText(content.text, content.places, content.warnings, content.as_source)
         )
+
+
+def _hash_text(text: str) -> bytes:
+    return sha256(text.encode("utf-8")).digest()
 
 
 def _load_stored(snapshot: Snapshot, uri: str, sha: bytes) -> CurrentText | None:

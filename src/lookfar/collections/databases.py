@@ -478,6 +478,10 @@ class Databases:
                 self._own_model = open_model(self.settings)[0]
             return self._own_model
 
+    def list_open(self) -> list[Documents]:
+        """List the databases that were used so far."""
+        return list(self._opened.values())
+
     @property
     def building_since(self) -> str:
         """When the oldest running pass began; empty when none is running."""

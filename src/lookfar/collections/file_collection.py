@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress
     from lookfar.index.skipped_files import SkippedFiles
     from lookfar.index.strategies import Work
-    from lookfar.ports import CollectionSnapshot, Maker, Snapshot
+    from lookfar.ports import CollectionSnapshot, Maker, Snapshot, VectorSource
     from lookfar.sources.folder.policy import Policy
     from lookfar.sources.folder.walk import Walk
 
@@ -232,12 +232,17 @@ class Files(Collection):
                 self.embedder,
                 self.passes.record(on_progress),
                 self._lane,
+                self.find_given_vectors(),
             )
             report, self.last_walk = build.run(before=before, wait_seconds=wait, **options)
             self.disk_check.note_pass(build, report, self.last_walk)
             return report
 
         return self.passes.run(write, wait_seconds, on_progress)
+
+    def find_given_vectors(self) -> VectorSource | None:
+        """Return vectors of these documents that were made elsewhere; usually there are none."""
+        return None
 
     def catch_up(self, work: Work) -> IndexReport:
         """Index what the keeper found changed, unless a roll-back holds the index."""

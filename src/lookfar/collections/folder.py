@@ -16,10 +16,12 @@ from lookfar.errors import RootNotFound
 from lookfar.sources.confine import Root
 
 if TYPE_CHECKING:
+    from lookfar.collections.collection import Collection
     from lookfar.collections.commits import Commits
     from lookfar.collections.file_collection import Files
     from lookfar.collections.memories import Memories
     from lookfar.config import Settings
+    from lookfar.index.keeper import Pass
     from lookfar.index.strategies import Work
     from lookfar.model import IndexReport
     from lookfar.sources.folder.walk import Walk
@@ -136,6 +138,8 @@ class Folder(Files):
         self._histories = Histories(self)
         self._memories: Memories | None = None
         self._memories_at: tuple[str, int, int] | None = None
+        self.followers: list[Callable[[bool], None]] = []
+        """Called with whether this folder is followed, when that changes."""
 
     @classmethod
     def open(
@@ -192,6 +196,11 @@ class Folder(Files):
     def histories(self, *, look: bool) -> dict[str, Commits]:
         return self._histories.find(look=look)
 
+    def list_open(self) -> list[Collection]:
+        """List this collection, and its commits and memories as far as they were used."""
+        memories = [self._memories] if self._memories is not None else []
+        return [self, *self.histories(look=False).values(), *memories]
+
     @property
     def memory_folder(self) -> Path:
         """Where the memories of this folder are, or would be."""
@@ -229,7 +238,19 @@ class Folder(Files):
         memories = [self._memories] if self._memories is not None else []
         return [*self._histories.opened, *memories]
 
+    def watch(
+        self,
+        strategy: str | None = None,
+        debounce_ms: int | None = None,
+        on_pass: Callable[[Pass], None] | None = None,
+    ) -> None:
+        super().watch(strategy, debounce_ms, on_pass)
+        for tell in self.followers if not self.sealed else ():
+            tell(True)
+
     def unwatch(self) -> None:
+        for tell in self.followers:
+            tell(False)
         super().unwatch()
         for companion in self._companions():
             companion.unwatch()

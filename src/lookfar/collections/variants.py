@@ -52,9 +52,10 @@ def list_extra_files() -> tuple[str, ...]:
     from lookfar.collections.receipts import RECEIPTS_FILE, RECEIPTS_LOCK
     from lookfar.index.disk_record import AGREEMENT_FILE, INVENTORY_FILE
     from lookfar.index.strategies import DIRTY_FILE, SEEN_FILE
+    from lookfar.store.vectors.reuse import FOREIGN_FILE
 
     followed = (DIRTY_FILE, SEEN_FILE, AGREEMENT_FILE, INVENTORY_FILE)
-    return *followed, RECEIPTS_FILE, RECEIPTS_LOCK, ASKED_FILE, DRIFT_FILE
+    return *followed, RECEIPTS_FILE, RECEIPTS_LOCK, ASKED_FILE, DRIFT_FILE, FOREIGN_FILE
 
 
 def strip_preset(folder: Path) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
 from typing import IO, Any, Final
 
@@ -16,9 +18,15 @@ def send_frame(pipe: IO[bytes], message: Any) -> None:
     data = pickle.dumps(message, protocol=5)
     length = len(data).to_bytes(_LENGTH, "little")
     # One write where that needs no large copy.
-    for part in (length + data,) if len(data) <= _SMALL else (length, data):
-        _write(pipe, part)
-    pipe.flush()
+    try:
+        for part in (length + data,) if len(data) <= _SMALL else (length, data):
+            _write(pipe, part)
+        pipe.flush()
+    except OSError as error:
+        # Windows reports this when the other process has closed the pipe.
+        if error.errno == errno.EINVAL:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from error
+        raise
 
 
 def receive_frame(pipe: IO[bytes]) -> Any:

@@ -59,6 +59,7 @@ from lookfar.config.settings import (
     Layer as Layer,
     ForeignConfig as ForeignConfig,
     ForeignNote as ForeignNote,
+    QualitySettings as QualitySettings,
     SearchSettings as SearchSettings,
     ServeSettings as ServeSettings,
     Settings as Settings,

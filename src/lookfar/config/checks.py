@@ -46,7 +46,7 @@ def check(given: Given) -> Value:
         _reject_untrusted(given, rule)
     value = _convert(given, rule)
     if value is None or not _in_range(value, rule):
-        text = _shorten(given.value)
+        text = shorten(given.value)
         raise InvalidConfig(
             f"{_describe(given)} cannot be {text}.",
             hint=f"Give {describe_accepted(given.key)}.",
@@ -109,7 +109,7 @@ def _convert(given: Given, rule: Rule) -> Value | None:
         return raw if isinstance(raw, bool) else None
     if isinstance(default, (int, float)):
         if rule.size and text is not None:
-            return _parse_size(text)
+            return parse_size(text)
         if from_text and text is not None:
             try:
                 return type(default)(text)
@@ -132,7 +132,8 @@ def _convert(given: Given, rule: Rule) -> Value | None:
     return text if text is not None and "\0" not in text else None
 
 
-def _parse_size(text: str) -> int | None:
+def parse_size(text: str) -> int | None:
+    """Return the bytes that a size such as ``500KB`` means; None if it is not one."""
     match = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([KMG]?)i?B?\s*", text, re.I | re.A)
     if not match:
         return None
@@ -172,16 +173,17 @@ def _reject_untrusted(given: Given, rule: Rule) -> None:
             details=_details(given),
         )
     for pattern in given.value if rule.patterns else ():
-        if isinstance(pattern, str) and _leaves_root(pattern):
+        if isinstance(pattern, str) and leaves_root(pattern):
             raise InvalidConfig(
-                f"{_describe(given)} names something outside the project: {_shorten(pattern)}.",
+                f"{_describe(given)} names something outside the project: {shorten(pattern)}.",
                 hint="Write patterns relative to the project, like docs/**, without a leading "
                 f"slash and without '..'. {elsewhere}",
-                details={**_details(given), "value": _shorten(pattern)},
+                details={**_details(given), "value": shorten(pattern)},
             )
 
 
-def _leaves_root(pattern: str) -> bool:
+def leaves_root(pattern: str) -> bool:
+    """Return whether a path or glob names something outside the folder it is relative to."""
     bare = pattern.strip().lstrip("!")
     absolute = bare.startswith(("/", "\\", "~")) or re.match(r"[A-Za-z]:", bare)
     # Braces, commas and bars separate alternatives in a glob, so each ends a path component.
@@ -192,7 +194,8 @@ def _describe(given: Given) -> str:
     return f"{given.key} (set in {given.place})"
 
 
-def _shorten(value: object) -> str:
+def shorten(value: object) -> str:
+    """Return a value for an error message, at most 60 characters of it."""
     try:
         text = repr(value)
     except ValueError:  # an integer with more digits than Python agrees to print

@@ -38,6 +38,7 @@ from lookfar.config.folders import (
 from lookfar.config.presets import PRESETS
 from lookfar.config.schema import (
     DEFAULTS,
+    NAMED_KEY,
     RULES,
     SECTIONS,
     VARIABLE_PREFIX,
@@ -247,6 +248,17 @@ def _flatten(raw: Mapping[str, object], layer: Layer, place: str) -> Iterator[Gi
         if name in SECTIONS and isinstance(value, Mapping):
             nested: Mapping[str, object] = value
             yield from _flatten({f"{name}.{key}": nested[key] for key in nested}, layer, place)
+        elif name == NAMED_KEY and layer == "project":
+            # Imported here: few projects name sources.
+            from lookfar.config.named_sources import check_named
+
+            check_named(value, place)
+        elif name == NAMED_KEY:
+            raise InvalidConfig(
+                f"{NAMED_KEY} in {place} has no effect: only a project's file can name sources.",
+                hint="Add them yourself: lookfar add ORIGIN --everywhere",
+                details={"key": NAMED_KEY, "layer": layer},
+            )
         elif name in RULES:
             if value is not None or layer != "explicit":
                 yield Given(name, value, layer, place)

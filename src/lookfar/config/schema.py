@@ -20,6 +20,7 @@ from lookfar.config.settings import (
     Layer,
     MemorySettings,
     OutsideSettings,
+    QualitySettings,
     Rule,
     SearchSettings,
     ServeSettings,
@@ -32,6 +33,8 @@ from lookfar.config.settings import (
 Value = str | int | float | bool | tuple[str, ...]
 
 VARIABLE_PREFIX: Final = "LOOKFAR_"
+NAMED_KEY: Final = "outside.named"
+"""The table of sources that a project names. It is not a setting: naming one changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ SECTIONS: Final[Mapping[str, type]] = {
     "sources": SourcesSettings,
     "chunk": ChunkSettings,
     "embed": EmbedSettings,
+    "quality": QualitySettings,
     "search": SearchSettings,
     "index": IndexSettings,
     "store": StoreSettings,

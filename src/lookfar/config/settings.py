@@ -230,6 +230,35 @@ class EmbedSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class QualitySettings:
+    """A second model, a transformer, that improves search by meaning in the background."""
+
+    enabled: str = setting(
+        "auto",
+        "Use the second model; auto means if lookfar[quality] is installed.",
+        choices=("auto", "on", "off"),
+        trusted=True,
+    )
+    model: str = setting(
+        "", "Folder of the model; empty means that of the package lookfar-quality.",
+        location=True, trusted=True,
+    )  # fmt: skip
+    threads: int = setting(
+        1, "Threads that embed passages in the background.", low=1, high=256, trusted=True
+    )
+    on_battery: bool = setting(
+        False, "Embed passages while the computer runs on battery.", trusted=True
+    )
+    max_load: float = setting(
+        0.75,
+        "Pause while other programs keep more than this share of the cores busy; 0: never pause.",
+        low=0,
+        high=64,
+        trusted=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SearchSettings:
     """How questions are answered."""
 
@@ -246,6 +275,13 @@ class SearchSettings:
     code_vector_weight: float = setting(
         0.8, "Weight of the vector score in hybrid search of code.", low=0, high=1
     )
+    quality_weight: float = setting(
+        0.8, "Share of the second model in the vector score, if it has a vector.", low=0, high=1
+    )
+    quality_lift: float = setting(
+        3.0, "Factor for the weight of the vector score if the second model scored all candidates.",
+        low=0.1, high=10,
+    )  # fmt: skip
     alpha: float = setting(
         -1.0, "Weight of the vector score for all documents; -1 means use the weights above.",
         low=-1, high=1,
@@ -353,6 +389,10 @@ class SearchSettings:
     below_lift: float = setting(
         0.25, "Share that a page passes on to those in the folder of the same name.", low=0, high=1
     )
+    described_lift: float = setting(
+        0.6, "Share that a page passes on to one that it describes in the words of the question.",
+        low=0, high=1,
+    )  # fmt: skip
     edge_implements: float = setting(
         1.0, "Weight of a link under a heading Implementation.", low=0, high=10
     )
@@ -594,8 +634,24 @@ class OutsideSettings:
     pause_ms: int = setting(
         100, "Milliseconds between two requests to a web site.", low=0, high=60_000, trusted=True
     )
+    packages: str = setting(
+        "auto",
+        "Index the packages that projects use: on, off, or auto for projects that ask for them.",
+        choices=("auto", "on", "off"),
+        trusted=True,
+    )
+    drop_after_days: int = setting(
+        30, "Days after which a package that no project uses is removed; 0: never.",
+        low=0, high=36_500, trusted=True,
+    )  # fmt: skip
     allow_private: bool = setting(
         False, "Also fetch from addresses of this machine and of private networks.", trusted=True
+    )
+    trusted_keys: tuple[str, ...] = setting(
+        (), "Keys whose packs you trust, with your names: team ssh-ed25519 AAAA...", trusted=True
+    )
+    require_signed: bool = setting(
+        False, "Add only packs that one of outside.trusted_keys signed.", trusted=True
     )
 
 
@@ -646,6 +702,32 @@ class ServeSettings:
     tokens_file: str = setting(
         "", "File of the tokens; empty means the user's data folder.", location=True, trusted=True
     )
+    oauth_issuer: str = setting(
+        "", "Issuer whose tokens the HTTP server accepts, exactly as in their claim iss.",
+        trusted=True,
+    )  # fmt: skip
+    oauth_resource: str = setting(
+        "", "Address of /mcp as clients see it; empty means that of a server on this machine.",
+        trusted=True,
+    )  # fmt: skip
+    oauth_audience: str = setting(
+        "", "Audience that tokens must name; empty means serve.oauth_resource.", trusted=True
+    )
+    oauth_jwks_url: str = setting(
+        "", "Address of the issuer's keys; empty means the one that its metadata names.",
+        trusted=True,
+    )  # fmt: skip
+    oauth_algorithms: tuple[str, ...] = setting(
+        ("RS256", "PS256", "ES256", "ES384", "EdDSA"), "Accepted signatures of tokens.",
+        trusted=True,
+    )  # fmt: skip
+    oauth_scope_prefix: str = setting(
+        "lookfar:", "Prefix of the scopes in tokens, before read and write.", trusted=True
+    )
+    oauth_scopes: tuple[str, ...] = setting(
+        (), "Scopes that clients should request first; empty means the one for reading everything.",
+        trusted=True,
+    )  # fmt: skip
     max_body_bytes: int = setting(
         33_554_432, "Reject larger requests.", low=1024, high=1_073_741_824, size=True, trusted=True
     )
@@ -661,6 +743,14 @@ class ServeSettings:
     max_concurrent: int = setting(
         128, "Maximum requests answered at once.", low=1, high=10_000, trusted=True
     )
+    grace_seconds: float = setting(
+        10.0, "Seconds that running requests get to finish when the HTTP server stops.",
+        low=0, high=3600, trusted=True,
+    )  # fmt: skip
+    drain_seconds: float = setting(
+        0.0, "Seconds to keep accepting requests after SIGTERM, while /readyz answers 503.",
+        low=0, high=600, trusted=True,
+    )  # fmt: skip
     log_level: str = setting(
         "info", "Log level of the HTTP server.", choices=("debug", "info", "warning", "error"),
         trusted=True,
@@ -717,6 +807,7 @@ class Settings:
     sources: SourcesSettings = SourcesSettings()
     chunk: ChunkSettings = ChunkSettings()
     embed: EmbedSettings = EmbedSettings()
+    quality: QualitySettings = QualitySettings()
     search: SearchSettings = SearchSettings()
     index: IndexSettings = IndexSettings()
     store: StoreSettings = StoreSettings()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from lookfar.collections.passes import Closing
 from lookfar.common.properties import SUPERSEDED_KEY
 from lookfar.common.skip_reasons import explain_reason, summarise
+from lookfar.common.waiting_sources import describe_waiting
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
@@ -21,6 +22,8 @@ from lookfar.errors import (
     how_many,
 )
 from lookfar.library.members import Members, is_history, is_memories
+from lookfar.library.named_sources import list_waiting
+from lookfar.library.package_versions import find_asked_versions
 from lookfar.model import Filters, Incomplete
 
 if TYPE_CHECKING:
@@ -90,6 +93,8 @@ def _select_by_filters(members: Members, scope: Scope) -> Mapping[str, Collectio
         others |= members.added_sources()
     if "deps" in lanes:
         others |= members.packages_for(scope.question, PACKAGE_PATIENCE)[0]
+        for name in find_asked_versions(members, scope.question)[0].values():
+            others[name] = members.outside(name)
     if lanes and set(lanes) <= {"memory", "documents", "sources", "deps"}:
         return others
     return {**_select_folders_and_commits(members, scope), **others}
@@ -154,8 +159,9 @@ def open_sources(
         raise rebuilding
     if "deps" in scope.filters.lanes:
         notes += _note_missing_packages(members, scope)
+        notes += find_asked_versions(members, scope.question)[1]
     if not sources:
-        notes.append(_note_nothing_selected(scope.filters))
+        notes.append(_note_nothing_selected(members, scope.filters))
     return sources, notes
 
 
@@ -185,15 +191,19 @@ def _open_reranker(members: Members) -> Reranker:
     return open_reranker(settings.embed, settings.search.rerank_model)
 
 
-def _note_nothing_selected(filters: Filters) -> Incomplete:
+def _note_nothing_selected(members: Members, filters: Filters) -> Incomplete:
     """Return the note that says why no collection could be asked."""
     if "documents" in filters.lanes:
         return Incomplete("no_documents", "no documents have been inserted yet")
+    if "deps" in filters.lanes and members.settings.outside.packages == "off":
+        return Incomplete("no_source", "packages are turned off (outside.packages)")
     if "deps" in filters.lanes:
         detail = "no installed packages were found: lookfar looks for .venv, node_modules,"
         return Incomplete("no_source", f"{detail} Cargo.lock, go.mod and pom.xml")
     if "sources" in filters.lanes:
-        return Incomplete("no_source", "no source was added for this folder: lookfar add ORIGIN")
+        waiting = describe_waiting([named.source.name for named in list_waiting(members)])
+        detail = waiting or "no source was added for this folder: lookfar add ORIGIN"
+        return Incomplete("no_source", detail)
     if filters.lanes == ("memory",):
         return Incomplete("no_memory", "there are no memories yet")
     detail = "no git repository was found at, above or below the folder"

@@ -106,6 +106,8 @@ class Library:
         named = dict(zip(name_folders(folders), folders, strict=True))
         self._outside = _share_outside(folders, databases)
         self._members = Members(named, databases, self._outside)
+        for folder in folders:
+            folder.followers.append(partial(self._outside.follow_packages, folder.root.path))
 
     @classmethod
     def open(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lookfar.collections.outside.collection import Outside
     from lookfar.collections.outside.opened import OutsideSources
     from lookfar.collections.outside.packages import ProjectPackages
+    from lookfar.collections.outside.shelf import Shelf
     from lookfar.config import Settings
 
 _HISTORY: Final = "@git"
@@ -199,15 +200,39 @@ class Members:
     def is_outside_name(self, name: str) -> bool:
         return name.endswith(SUFFIXES) and name not in self.folders
 
+    def reaches_outside(self, name: str) -> bool:
+        """Return whether an outside source may be used.
+
+        Everyone who may read a project may read the packages that it uses, in every version.
+        """
+        if self.reaches(name) or name.endswith(SOURCE_SUFFIX):
+            return self.reaches(name)
+        known = self._outside.shelf.find(name)
+        wanted = (known.options.get("package"), name.rpartition("@")[2]) if known else None
+        return any(
+            (installed.name, installed.registry) == wanted
+            for packages in self.packages().values()
+            for installed in packages.find()
+        )
+
     def outside(self, name: str) -> Outside:
         """Return an outside source by its name."""
-        # Packages are public: everyone who may read a project may read those that it uses.
-        if name.endswith(SOURCE_SUFFIX) and not self.reaches(name):
+        if not self.reaches_outside(name):
             raise NotFound(
                 "Your token does not give access to such a source.",
                 hint=f"Ask for a token with --collection {name}",
             )
         return self._outside.open(name)
+
+    @property
+    def outside_shelf(self) -> Shelf:
+        """The records of all outside sources of the user."""
+        return self._outside.shelf
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether the caller has a token for some collections only."""
+        return self._reachable is not None
 
     def added_sources(self) -> dict[str, Outside]:
         """Return the sources that the user added for these folders."""
@@ -233,11 +258,39 @@ class Members:
         missing = 0
         for packages in self.packages().values():
             chosen = packages.choose(question)
+            if not chosen or not packages.enable():
+                continue
             packages.prepare(wait_seconds, chosen)
             ready = packages.open(chosen)
             missing += len(chosen) - len(ready)
             opened |= ready
         return opened, missing
+
+    def count_packages(self, folder_name: str) -> int | None:
+        """Return how many packages of a folder are indexed; None if they are not asked for."""
+        project = self.folders[folder_name].root.path
+        record = self._outside.projects.get(project)
+        setting = self._outside.packages_setting
+        enabled = setting == "on" or (setting == "auto" and record.enabled)
+        return len(record.uses) if enabled else None
+
+    def drop_package_name(self, question: str) -> str:
+        """Return a question about one package without its name, which selects that package."""
+        texts = [packages.drop_name(question) for packages in self.packages().values()]
+        return min(texts, key=len, default=question)
+
+    def named_packages(self, question: str) -> dict[str, Outside]:
+        """Return the packages that a question names, of projects that have them indexed.
+
+        Nothing is indexed for it, and nothing is waited for.
+        """
+        opened: dict[str, Outside] = {}
+        for packages in self.packages().values():
+            if packages.may_name(question):
+                named = packages.find_named(question)
+                packages.list_ready(named)
+                opened |= packages.open(named)
+        return opened
 
     def close(self) -> None:
         self._outside.close()

@@ -6,12 +6,13 @@ import re
 from collections.abc import Collection as Several
 from contextlib import suppress
 from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from lookfar.collections import call_graphs, embeds, read_documents
 from lookfar.collections.passes import PATIENCE
 from lookfar.common.target import Target
-from lookfar.errors import Ambiguous, InvalidArgument, NotFound, RepositoryRefused
+from lookfar.errors import Ambiguous, InvalidArgument, NotFound, NotIndexed, RepositoryRefused
 from lookfar.library.asking import (
     MISSING_REASON,
     PACKAGE_PATIENCE,
@@ -19,6 +20,13 @@ from lookfar.library.asking import (
     name_collection,
 )
 from lookfar.library.members import Members, is_history, is_memories
+from lookfar.library.package_versions import (
+    Comparison,
+    compare,
+    name_comparison,
+    parse_comparison,
+    write_report,
+)
 from lookfar.model import (
     CallDirection,
     CallGraph,
@@ -33,6 +41,7 @@ from lookfar.model import (
     Related,
     RelatedEntry,
     RelatedKind,
+    Span,
 )
 from lookfar.retrieve.locate.address import SCHEME, parse_address
 from lookfar.retrieve.locate.resolve import is_link
@@ -41,22 +50,38 @@ from lookfar.retrieve.locate.target import parse_target
 
 if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
+    from lookfar.collections.outside.collection import Outside
     from lookfar.index.progress import OnProgress
 
+_FULL_NAME: Final = re.compile(r"[^\W\d][\w-]*(?:\.[^\W\d][\w$]*)+")
+"""A package and a name in it. Its end may look like that of a file: ``requests.Response.json``."""
+_LONGEST_NAME: Final = 300
 _HASH: Final = re.compile(r"[0-9a-f]{7,64}(?=[#:]|$)")
 
 
 def read(members: Members, target: str, collection: str, before: int | None = None) -> Reading:
     if before is not None:
         return _read_before(members, target, collection, before)
-    name, wanted = resolve(members, target, collection)
+    compared = parse_comparison(target)
+    if compared is not None:
+        if not target.startswith(SCHEME):  # A document may be called like that.
+            with suppress(NotFound, NotIndexed):
+                name, wanted = resolve(members, target, collection)
+                return read_documents.read(members.find(name), wanted, name=name)
+        return _read_changes(members, compared)
+    name, wanted = "", ""
     try:
+        name, wanted = resolve(members, target, collection)
         reading = read_documents.read(members.find(name), wanted, name=name)
         return _mark_superseded(members, reading)
-    except NotFound as error:
-        found = _read_from_package(members, target) if name in members.folders else None
+    except (NotFound, NotIndexed) as error:
+        # Without a name, no folder has it.
+        is_ours = not name or name in members.folders
+        found = _read_from_package(members, target) if is_ours else None
         if found is not None:
             return found
+        if not name or isinstance(error, NotIndexed):
+            raise
         uri = wanted.uri if isinstance(wanted, Target) else parse_target(wanted, False).uri
         reason = explain_skipped(members, uri) if name in members.folders else ""
         if not reason:
@@ -65,23 +90,69 @@ def read(members: Members, target: str, collection: str, before: int | None = No
         raise NotFound(error.message, hint=hint, details=error.details) from error
 
 
+def _read_changes(members: Members, compared: Comparison) -> Reading:
+    """Return what changed between two versions of a package as a text."""
+    changes = compare(members, compared, PACKAGE_PATIENCE)
+    text = write_report(changes)
+    return Reading(
+        collection=changes.newer_source,
+        uri=name_comparison(changes),
+        title=name_comparison(changes),
+        heading_path=(),
+        span=Span(0, len(text), 1, text.count("\n")),
+        sha256=sha256(text.encode()).hexdigest(),
+        text=text,
+        state="same",
+    )
+
+
+def _outline_changes(reading: Reading) -> Outline:
+    from lookfar.text.parse.formats import text_parser_for
+
+    document = text_parser_for("report.md")("report.md", reading.text)
+    return Outline(
+        collection=reading.collection,
+        uri=reading.uri,
+        title=reading.title,
+        language="markdown",
+        lines=reading.span.end_line,
+        tags=(),
+        sections=tuple(section for section in document.sections if section.level),
+    )
+
+
 def _read_from_package(members: Members, target: str) -> Reading | None:
     """Read a definition of an installed package by its full name, such as requests.Session.get.
 
-    Only packages that are indexed are looked at; None if it is not one of theirs.
+    Asking for one enables the packages of the project. None if it is not one of theirs.
     """
-    top, _, rest = target.partition(".")
-    if not rest or not is_symbol_name(target):
+    if len(target) > _LONGEST_NAME or not _FULL_NAME.fullmatch(target):
         return None
+    top, _, rest = target.partition(".")
     for packages in members.packages().values():
         chosen = [package for package in packages.find() if top in (package.name, *package.imports)]
+        if not chosen or not packages.enable():
+            continue
         packages.prepare(PACKAGE_PATIENCE, chosen)
         for name, outside in packages.open(chosen).items():
             parts = rest.split(".")
             for start in range(len(parts)):
+                module = "/".join((top, *parts[:start]))
                 with suppress(NotFound):
-                    return read_documents.read(outside, ".".join(parts[start:]), name=name)
+                    return _read_in_module(outside, ".".join(parts[start:]), module, name)
     return None
+
+
+def _read_in_module(outside: Outside, target: str, module: str, name: str) -> Reading:
+    """Read a definition; if several modules have it, that of the module that was named."""
+    try:
+        return read_documents.read(outside, target, name=name)
+    except Ambiguous as error:
+        places = [str(place).partition(" ")[0] for place in error.details.get("candidates", ())]
+        within = [place for place in places if place.startswith((f"{module}/", f"{module}."))]
+        if len(within) != 1:
+            raise
+        return read_documents.read(outside, within[0], name=name)
 
 
 def _read_before(members: Members, target: str, collection: str, before: int) -> Reading:
@@ -114,6 +185,11 @@ def read_embeds(members: Members, reading: Reading) -> tuple[Embed, ...]:
 
 
 def outline(members: Members, uri: str, collection: str) -> Outline:
+    if (compared := parse_comparison(uri)) is not None:
+        with suppress(NotFound, NotIndexed):
+            name, wanted = resolve(members, uri, collection)
+            return read_documents.outline(members.find(name), wanted, name=name)
+        return _outline_changes(_read_changes(members, compared))
     name, wanted = resolve(members, uri, collection)
     return read_documents.outline(members.find(name), wanted, name=name)
 

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 ANY_WORDS: Final = "*"
 """A query without words, for callers that want documents and not passages."""
+_MOST_FROM_PACKAGES: Final = 3
+"""Passages of packages in the answer to a question that did not ask for packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,10 @@ def search(
             hint="Ask without one, or set search.hypothesis to true.",
         )
     # Without a collection to ask, the question is still checked, with the model of a folder.
-    planned = _plan(question, settings, filters, selected or members.first_folder())
+    asked = question
+    if filters.lanes == ("deps",) and not scope.collections:
+        asked = replace(question, text=members.drop_package_name(question.text))
+    planned = _plan(asked, settings, filters, selected or members.first_folder())
 
     def answer() -> tuple[Results, dict[str, int]]:
         with ExitStack() as stack:
@@ -94,11 +99,16 @@ def search(
             results = rank(sources, settings, question.explain)
             generations = {source.collection: source.snapshot.generation for source in sources}
             hits = [_describe(members, hit, selected[hit.collection]) for hit in results.hits]
+            for hit in hits:
+                selected[hit.collection].embedding.note_hits([hit.uri])
             if not hits and not results.listed:
                 notes += explain_empty(members, filters, sources)
         return results._replace(hits=hits, notes=[*notes, *results.notes]), generations
 
     (results, generations), healed = retry_healed(answer, selected, on_progress)
+    results = results._replace(
+        hits=[*results.hits, *_find_in_packages(members, question, scope, results)]
+    )
     missing = {c.without_model for c in selected.values() if c.without_model}
     without_model = [
         Incomplete("no_model", f"{message} Words only.")
@@ -112,6 +122,27 @@ def search(
         question.text, mode, tuple(results.hits), generations, took,
         (*healed, *results.notes, *without_model), confidence=results.confidence,
     )  # fmt: skip
+
+
+def _find_in_packages(
+    members: Members, question: Question, scope: Scope, results: Results
+) -> list[Hit]:
+    """Return passages of packages that a usual question names, in places that are left over.
+
+    The hits of the project stay as they are. Packages take part once the project has them
+    indexed.
+    """
+    usual = scope.sources and scope.as_of is None and not (scope.collections or scope.filters)
+    wanted = question.settings(members).top_k if question.top_k is None else question.top_k
+    free = min(wanted - len(results.hits), _MOST_FROM_PACKAGES)
+    if not usual or free <= 0 or question.answering is not None:
+        return []
+    named = members.named_packages(question.text)
+    if not named:
+        return []
+    within = Scope(tuple(named), Filters())
+    answer = search(members, replace(question, top_k=free, hypothesis=""), within, None)
+    return [] if answer.confidence == "low" else list(answer.hits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +173,7 @@ def _plan(
         filters=filters,
     )
     by_model: dict[str, Plan] = {}
+    improved: dict[str, Plan] = {}
     by_name: dict[str, Plan] = {}
     unavailable: list[str] = []
     any_model = any(collection.embedder for collection in selected.values())
@@ -161,8 +193,28 @@ def _plan(
                     raise
                 by_model[model] = make(embedder=None)
                 unavailable.append(error.message)
-        by_name[name] = replace(by_model[model], focus=question.focus)
+        plan = by_model[model]
+        if plan.vector is not None and collection.has_second_vectors():
+            if model not in improved:
+                improved[model] = _add_quality(plan, collection, question.hypothesis)
+            plan = improved[model]
+        by_name[name] = replace(plan, focus=question.focus)
     return _Planned(next(iter(by_model.values())).mode, by_name, unavailable)
+
+
+def _add_quality(plan: Plan, collection: Collection, hypothesis: str) -> Plan:
+    """Return the plan with the vector of the second model; without it if that model fails."""
+    from lookfar.retrieve.question.plan import add_quality
+
+    model = collection.second_model
+    if model is None:
+        return plan
+    try:
+        plan = add_quality(plan, model, hypothesis)
+        collection.without_second_model = ""
+    except ModelUnavailable as error:
+        collection.drop_second_model(error.message)
+    return plan
 
 
 def _usual_answering(settings: SearchSettings, filters: Filters) -> SearchFunction:

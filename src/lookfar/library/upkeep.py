@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from lookfar.errors import LookfarError, RootNotFound
 from lookfar.library.members import USER_MEMORIES, Members
+from lookfar.library.named_sources import list_waiting
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
@@ -23,8 +26,19 @@ def list_statuses(members: Members) -> tuple[Status, ...]:
     refused = {name for name, commits in histories.items() if commits.refusal() is not None}
     companions: dict[str, Collection] = {**histories, **members.memories()}
     reported = {n: c for n, c in companions.items() if c.indexed or n in refused}
-    collections = {**members.folders, **reported}
-    return tuple(collection.status(collection=name) for name, collection in collections.items())
+    waiting: dict[str, list[str]] = {}
+    for named in list_waiting(members):
+        waiting.setdefault(named.folder, []).append(named.source.name)
+    folders = (
+        replace(
+            folder.status(collection=name),
+            packages=members.count_packages(name),
+            named_sources=tuple(waiting.get(os.path.realpath(folder.root.path), ())),
+        )
+        for name, folder in members.folders.items()
+    )
+    others = (collection.status(collection=name) for name, collection in reported.items())
+    return (*folders, *others)
 
 
 def freshen_indexed(

@@ -172,7 +172,7 @@ class Hit:
         return self.lane
 
 
-_REMARKS = frozenset({"corrected", "no_phrase", "nothing_relevant", "understood"})
+_REMARKS = frozenset({"corrected", "no_phrase", "nothing_relevant", "understood", "versions"})
 """Reasons that say how a question was read or answered; nothing is missing."""
 
 

@@ -139,12 +139,33 @@ class VectorPass:
 
 
 @dataclass(frozen=True, slots=True)
+class QualityStatus:
+    """How far the second model has come with the passages of a collection."""
+
+    model: str
+    dimensions: int
+    embedded: int
+    """Passages that have a vector of the second model."""
+    unreadable: int
+    """Passages in a language that the model does not know; they keep the first model's vector."""
+    total: int
+    working: bool = False
+    """Whether this process is embedding passages of this collection."""
+    paused: str = ""
+    """Why it waits; empty if it does not."""
+    per_second: float = 0.0
+    """Passages embedded per second, of late; 0 if none are."""
+    failure: str = ""
+    """Why passages cannot be embedded; empty if they can."""
+
+
+@dataclass(frozen=True, slots=True)
 class Damage:
     """One damaged part of an index."""
 
     artefact: str
-    """``catalogue``, ``texts``, ``vectors``, ``keywords`` or ``signatures``; ``beside`` for the
-    small files next to the index, ``index`` if it cannot be opened."""
+    """``catalogue``, ``texts``, ``vectors``, ``keywords``, ``signatures`` or ``second vectors``;
+    ``beside`` for the small files next to the index, ``index`` if it cannot be opened."""
     detail: str
 
 
@@ -222,9 +243,15 @@ class Status:
     """None if this process does not watch the folder."""
     vectors: VectorPass | None = None
     """None without vectors."""
+    quality: QualityStatus | None = None
+    """None without a second model."""
     receipts: Receipts | None = None
     """None if answers are not counted."""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Number of skipped entries, by reason."""
     skipped_examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """A few skipped entries, by reason."""
+    packages: int | None = None
+    """How many packages of the project are indexed; None if they are not asked for."""
+    named_sources: tuple[str, ...] = ()
+    """Sources that the folder's ``lookfar.toml`` names and the user has not confirmed."""

@@ -44,8 +44,12 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(parsed) & 0xFFFF_FFFF)
         if inner is not None:
             parsed = inner
+        elif parsed not in _ASSIGNED:
+            return False  # Such as site-local and IPv4-compatible addresses.
     return parsed.is_global and not parsed.is_multicast
 
 
+_ASSIGNED = ipaddress.IPv6Network("2000::/3")
+"""The only IPv6 addresses that are assigned to hosts on the internet."""
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 """IPv6 addresses that a network translates to IPv4 (NAT64)."""

@@ -23,8 +23,9 @@ STATUS_KEYS = [
     "collection", "root", "index_dir", "indexed", "generation", "generations", "created_at",
     "held", "documents", "sections", "chunks", "links", "model", "dimensions", "current",
     "disk_bytes", "damage", "failures", "stale", "stale_count", "watcher",
-    "vectors",
-    "receipts", "skipped", "skipped_examples", "totalFiles", "totalChunks",
+    "vectors", "quality",
+    "receipts", "skipped", "skipped_examples", "packages", "named_sources",
+    "totalFiles", "totalChunks",
 ]  # fmt: skip
 
 

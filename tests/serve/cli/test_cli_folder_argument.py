@@ -37,6 +37,7 @@ def list_commands(group: click.Group, above: str = "") -> dict[str, click.Comman
             "documents",
             "sources",
             "update",
+            "pack",
         ):
             commands[full_name] = command
     return commands

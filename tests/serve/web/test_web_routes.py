@@ -16,7 +16,7 @@ from serve.http.asking import Served, command, events, serving
 from serve.processes import eventually
 from serve.web.corpus import MANY, TEXTS, write_corpus
 
-MOST_BYTES = 200_000
+MOST_BYTES = 210_000
 READ, WRITE = "r" * 24, "w" * 24
 JSON = {"Content-Type": "application/json"}
 

@@ -1,9 +1,10 @@
-"""Which files of a repository or archive are stored, within the limits of the settings."""
+"""Which files of a repository, archive or pack are stored, within the limits of the settings."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
 
 from lookfar.common.skip_reasons import BINARY_EXTENSIONS
 from lookfar.errors import InvalidArgument, how_many
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from lookfar.config import Settings
 
 
+SAME_PATH: Final = "a file and a folder have the same path"
+_LONGEST_NAME: Final = 255
+"""Bytes in the name of a file or folder, which most file systems limit."""
+
+
 class Admission:
     """Counts what is stored, and remembers why files were skipped."""
 
@@ -24,6 +30,8 @@ class Admission:
         self._name = name
         self._files = 0
         self._bytes = 0
+        self._stored: set[str] = set()
+        self._folders: set[str] = set()
         self.skipped: Counter[str] = Counter()
 
     def limit(self, uri: str) -> int:
@@ -33,14 +41,20 @@ class Admission:
     def refuse(self, uri: str, size: int) -> str:
         """Return why a file is not stored; empty if it is. The reason is counted."""
         reason = ""
-        if path_problem(uri):
+        parents = {str(parent) for parent in PurePosixPath(uri).parents}
+        if path_problem(uri) or any(len(part.encode()) > _LONGEST_NAME for part in uri.split("/")):
             reason = "unusable path"
+        elif uri in self._folders or not parents.isdisjoint(self._stored):
+            reason = SAME_PATH
         elif read_extension(uri) in BINARY_EXTENSIONS:
             reason = "binary"
         elif size > self.limit(uri):
             reason = "too large"
         if reason:
             self.skipped[reason] += 1
+        else:
+            self._stored.add(uri)
+            self._folders |= parents
         return reason
 
     def count(self, size: int) -> None:

@@ -9,13 +9,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lookfar.collections.file_collection import Files
+from lookfar.collections.outside.given_vectors import GIVEN_FILE, GivenVectors, forget_given
 from lookfar.collections.outside.shelf import Origins, Shelf
-from lookfar.errors import IndexReadOnly, LookfarError
+from lookfar.errors import IndexBusy, IndexReadOnly, LookfarError
 from lookfar.index.recipe import epoch_fingerprint
 from lookfar.index.strategies import SEEN_FILE
 from lookfar.sources.confine import Root
 from lookfar.store.ground import files
 from lookfar.store.ground.records import pack_record, unpack_record
+from lookfar.store.vectors.reuse import mark_foreign
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import OpenModel
@@ -64,6 +66,8 @@ class Outside(Files):
         user asked for this source."""
         stamp = self.shelf.stamp(self.name)
         self.described = self.shelf.get(self.name)
+        if self.described.kind == "pack":
+            mark_foreign(self.store.folder)
         report = super().index(
             rebuild=rebuild,
             only=only,
@@ -71,6 +75,7 @@ class Outside(Files):
             wait_seconds=wait_seconds,
             many=many,
         )
+        forget_given()
         with suppress(LookfarError):  # The next process compares the files again.
             seen = pack_record({"digest": self.described.digest})
             files.write_shared(self.store.folder / SEEN_FILE, seen)
@@ -85,7 +90,8 @@ class Outside(Files):
             return []
         if self.healing.rebuilding or not self.store.exists:
             return super().freshen(on_progress)
-        self.shelf.finish(self.name)
+        with suppress(IndexBusy):  # Another process is finishing it; the index is still whole.
+            self.shelf.finish(self.name)
         if self.store.held() is not None:
             return []
         stamp = self.shelf.stamp(self.name)
@@ -96,6 +102,13 @@ class Outside(Files):
             self.described, self._stamp = self.shelf.get(self.name), stamp
             self._origins = None
         return []
+
+    def find_given_vectors(self) -> GivenVectors | None:
+        """Return the vectors that came with a pack, if they are those of the model in use."""
+        if self.described.kind != "pack" or self.embedder is None:
+            return None
+        path = self.shelf.place(self.name) / GIVEN_FILE
+        return GivenVectors(path, self.embedder.fingerprint, self.embedder.dimensions)
 
     def _read_seen(self) -> str:
         """Return the digest of the files that are indexed; empty if it is unknown."""
@@ -139,6 +152,9 @@ class Outside(Files):
 def _adapt_settings(settings: Settings, source: OutsideSource) -> Settings:
     """Return the user's settings for an outside source: all its files, and no history."""
     everything = source.kind != "folder"
+    if source.kind == "package":
+        # To start processes and load the model in each costs more than most packages do.
+        settings = replace(settings, index=replace(settings.index, workers=1))
     return replace(
         settings,
         sources=replace(

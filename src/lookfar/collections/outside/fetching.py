@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from lookfar.collections.outside.opened import SOURCE_SUFFIX
 from lookfar.errors import InvalidArgument
 from lookfar.model import OutsideKind, OutsideSource
+from lookfar.sources.pack_format import SUFFIX as PACK_SUFFIX
+from lookfar.sources.pack_format import is_pack
 
 if TYPE_CHECKING:
     from lookfar.collections.outside.shelf import Origins
@@ -37,6 +39,8 @@ class Fetched:
     """What was refused or skipped, and why."""
     unchanged: bool = False
     """Whether the origin has nothing new; then nothing was written."""
+    described: OutsideSource | None = None
+    """The source as a pack describes it, with the date of its contents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,10 @@ def find_fetcher(kind: OutsideKind) -> Fetcher:
             from lookfar.collections.outside.archives import fetch_archive
 
             return fetch_archive
+        case "pack":
+            from lookfar.collections.outside.packs import fetch_pack
+
+            return fetch_pack
         case "package":
             raise InvalidArgument(
                 "A package is not fetched: it is read where it is installed.",
@@ -90,19 +98,35 @@ def recognise(
     origin: str, name: str, options: Mapping[str, str | int | bool] | None = None
 ) -> OutsideSource:
     """Return a new source for what a user typed: an address, a repository or a path."""
-    origin = origin.strip()
+    origin = os.path.expanduser(origin.strip())
     kind = _recognise_kind(origin)
-    if kind in ("folder", "archive"):
-        path = Path(origin).expanduser()
-        if not path.exists():
+    if kind in ("folder", "archive", "pack"):
+        if not os.path.exists(origin):
             raise InvalidArgument(
                 f"There is no {origin!r}.",
                 hint="Give https://HOST/PATH, git+https://HOST/PATH@TAG, or a path that exists.",
             )
-        origin = os.path.realpath(path)
+        origin = os.path.realpath(origin)
+    if kind == "pack":
+        return _describe_pack(origin, name)
     label = name.removesuffix(SOURCE_SUFFIX) or _suggest_name(origin)
     return OutsideSource(
         f"{label}{SOURCE_SUFFIX}", kind, origin, remote="://" in origin, options=dict(options or {})
+    )
+
+
+def _describe_pack(path: str, name: str) -> OutsideSource:
+    """Return the source that a pack describes."""
+    from lookfar.collections.outside.packs import FILE_OPTION, describe_pack
+
+    packed_name, origin = describe_pack(path)
+    label = re.sub(r"[^\w.@+-]+", "-", name.removesuffix(SOURCE_SUFFIX) or packed_name).strip("-.")
+    return OutsideSource(
+        f"{label[:80] or 'source'}{SOURCE_SUFFIX}",
+        "pack",
+        origin,
+        remote=True,  # Also if it was made from a folder, its text comes from elsewhere.
+        options={FILE_OPTION: path},
     )
 
 
@@ -116,6 +140,8 @@ def _recognise_kind(origin: str) -> OutsideKind:
             f"{origin!r} is not an address that can be fetched.",
             hint="Use https:// for a site, and git+https://HOST/PATH@TAG for a repository.",
         )
+    if is_pack(origin) or origin.endswith(PACK_SUFFIX):
+        return "pack"
     return "archive" if _ARCHIVE_ENDING.search(origin) and Path(origin).is_file() else "folder"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,8 +10,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from lookfar.collections.outside.projects import Projects
 from lookfar.collections.outside.shelf import Shelf
-from lookfar.errors import RootNotFound
+from lookfar.errors import IndexBusy, LookfarError, RootNotFound
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import OpenModel
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from lookfar.collections.outside.packages import ProjectPackages
     from lookfar.config import Settings
     from lookfar.model import OutsideSource
+
+_log = logging.getLogger(__name__)
 
 SOURCE_SUFFIX: Final = "@source"
 """Ends the name of a source that the user added."""
@@ -64,7 +68,8 @@ class OutsideSources:
         with self._lock:
             if name not in self._opened:
                 shelf = self.shelf
-                shelf.finish(name)
+                with suppress(IndexBusy):  # Another process is finishing it.
+                    shelf.finish(name)
                 same_model = self.settings.embed == self._folder_settings().embed
                 open_model = self._open_model if same_model else None
                 self._opened[name] = Outside(
@@ -81,8 +86,13 @@ class OutsideSources:
         wanted = [source for source in shelf.list_all() if _is_added_for(source, real)]
         opened: dict[str, Outside] = {}
         for source in wanted:
-            with suppress(RootNotFound):  # A folder elsewhere that is gone is listed as such.
+            try:
                 opened[source.name] = self.open(source.name)
+            except RootNotFound:
+                continue  # A folder elsewhere that is gone is listed as such.
+            except LookfarError as error:
+                # One source that cannot be opened must not end every search.
+                _log.warning("%s cannot be searched: %s", source.name, error.message)
         return opened
 
     def packages_of(self, folder: str) -> ProjectPackages:
@@ -93,6 +103,38 @@ class OutsideSources:
             if folder not in self._packages:
                 self._packages[folder] = ProjectPackages(self, Path(folder))
             return self._packages[folder]
+
+    @property
+    def packages_setting(self) -> str:
+        """Whether packages are indexed: ``on``, ``off``, or ``auto`` for projects that ask."""
+        return self._folder_settings().outside.packages
+
+    @property
+    def projects(self) -> Projects:
+        """Which projects have their packages indexed."""
+        return Projects(self.shelf.folder)
+
+    def drop_unused_packages(self) -> None:
+        """Remove packages that no project has used for ``outside.drop_after_days``."""
+        days = self._folder_settings().outside.drop_after_days
+        packages = [source for source in self.shelf.list_all() if source.kind == "package"]
+        for name in self.projects.find_unused(packages, days) if days else ():
+            with suppress(LookfarError):  # Another process uses it, so it stays for now.
+                self.remove(name)
+
+    def remove(self, name: str) -> None:
+        """Delete the files and the index of a source; a folder elsewhere is not touched."""
+        if self.shelf.files_folder(self.shelf.get(name)).is_dir():
+            self.open(name).delete()
+        self.forget(name)
+        self.shelf.remove(name)
+
+    def follow_packages(self, folder: str, wanted: bool) -> None:
+        """Follow the packages of a project in the background, or stop that."""
+        if wanted:
+            self.packages_of(folder).follow()
+        elif folder in self._packages:
+            self._packages[folder].unfollow()
 
     def forget(self, name: str) -> None:
         """Close a collection, so that it is opened again."""

@@ -6,20 +6,24 @@ is stored, so that it can be searched and cited after an upgrade, too.
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from threading import Condition, Thread
+from threading import Condition, Thread, current_thread
 from typing import TYPE_CHECKING, Final
 
 from lookfar.collections.outside.shelf import write_incoming
 from lookfar.collections.passes import timestamp
 from lookfar.errors import IndexBusy, LookfarError
+from lookfar.index.words import share_words
 from lookfar.model import OutsideSource
 from lookfar.sources.archive import read_archive, read_limited
+from lookfar.sources.confine import path_problem
 from lookfar.sources.packages.finding import compute_stamp, find_all, list_files
 from lookfar.sources.packages.package import Package, read_data
 from lookfar.store.ground import files
@@ -30,11 +34,16 @@ if TYPE_CHECKING:
     from lookfar.collections.outside.collection import Outside
     from lookfar.collections.outside.opened import OutsideSources
 
+_log = logging.getLogger(__name__)
+
 _LARGEST_FILE: Final = 2_000_000
 _LARGEST_PACKAGE: Final = 50_000_000
 _SOURCE_ENDINGS: Final = (".py", ".js", ".mjs", ".cjs", ".rs", ".go", ".java")
 _WORD: Final = re.compile(r"[a-z0-9][a-z0-9_.@/-]*")
 _CHECK_SECONDS: Final = 2.0
+_SETTLE_SECONDS: Final = 3.0
+_IDLE_SECONDS: Final = 10.0
+"""How often a project whose packages are not indexed is asked whether that changed."""
 
 
 class ProjectPackages:
@@ -55,7 +64,64 @@ class ProjectPackages:
         self._check_at = 0.0
         self._first: list[str] = []
         self._closing = False
+        self._follower: Thread | None = None
+        self._enabled_here = False
         self.failures: dict[str, str] = {}
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the user asked for the packages of this project."""
+        chosen = self._outside.packages_setting
+        return chosen == "on" or (
+            chosen == "auto"
+            and (self._enabled_here or self._outside.projects.get(str(self._project)).enabled)
+        )
+
+    def enable(self) -> bool:
+        """Index the packages of this project from now on; return False if settings forbid it."""
+        if self._outside.packages_setting == "auto" and not self.enabled:
+            with suppress(LookfarError):  # Without a record, this process alone remembers it.
+                self._outside.projects.enable(str(self._project))
+            self._enabled_here = True
+            with self._changed:
+                self._changed.notify_all()
+        return self.enabled
+
+    def disable(self) -> None:
+        """Index no more packages; what is stored stays until it is unused for some time."""
+        self._enabled_here = False
+        self._outside.projects.enable(str(self._project), enabled=False)
+
+    def follow(self) -> None:
+        """Index what is installed, and drop what is removed, in the background while enabled."""
+        with self._changed:
+            if self._follower is None and not self._closing:
+                self._follower = Thread(
+                    target=self._follow, name="lookfar-packages-follow", daemon=True
+                )
+                self._follower.start()
+
+    def unfollow(self) -> None:
+        """Stop following after the package that is being indexed."""
+        with self._changed:
+            follower, self._follower = self._follower, None
+            self._changed.notify_all()
+        if follower is not None:
+            follower.join()
+
+    def _follow(self) -> None:
+        done: object = None
+        while self._follower is current_thread() and not self._closing:
+            enabled = self.enabled
+            if enabled:
+                self.find()
+                if self._stamp != done:
+                    done = self._stamp
+                    with self._changed:
+                        self._start()
+            with self._changed:
+                if self._follower is current_thread() and not self._closing:
+                    self._changed.wait(_CHECK_SECONDS if enabled else _IDLE_SECONDS)
 
     def find(self) -> Sequence[Package]:
         """Return the installed packages, looking again if some may have been installed."""
@@ -66,9 +132,13 @@ class ProjectPackages:
             self._check_at = now + _CHECK_SECONDS
             stamp = compute_stamp(self._project)
             if stamp != self._stamp:
-                self._packages, self._stamp = find_all(self._project), stamp
+                newest = max((changed for _, changed in stamp), default=0) / 1e9
+                # What was changed just now may not be installed completely: look again.
+                is_settled = abs(time.time() - newest) > _SETTLE_SECONDS
+                self._packages, self._stamp = find_all(self._project), stamp if is_settled else None
                 installed = {package.full_name for package in self._packages}
                 self._names = {n: s for n, s in self._names.items() if n in installed}
+                self.failures = {}
             return self._packages
 
     def prepare(
@@ -91,29 +161,54 @@ class ProjectPackages:
                 ready = len(packages) - len(missing)
                 if on_package is not None and missing:
                     on_package(missing[0].full_name, ready, len(packages))
+                if missing:
+                    self._start()
                 left = deadline - time.monotonic()
                 if all(map(self._is_settled, awaited)) or left <= 0:
                     return
-                if self._thread is None or not self._thread.is_alive():
-                    self._thread = Thread(
-                        target=self._prepare_all, name="lookfar-packages", daemon=True
-                    )
-                    self._thread.start()
                 self._changed.wait(min(left, 0.5))
+
+    def _start(self) -> None:
+        """Prepare what is missing in a thread, unless one does; the caller holds the lock."""
+        if not self._closing and (self._thread is None or not self._thread.is_alive()):
+            self._thread = Thread(target=self._prepare_all, name="lookfar-packages", daemon=True)
+            self._thread.start()
 
     def choose(self, question: str) -> list[Package]:
         """Return the packages that a question names, or else those that the project names."""
-        words = {word.strip("./-@") for word in _WORD.findall(question.lower())}
-        heads = {word.partition(".")[0] for word in words}
         packages = self.find()
-        named = [
-            package
-            for package in packages
-            if not words.union(heads).isdisjoint(
-                name.lower() for name in (package.name, *package.imports)
-            )
-        ]
-        return named or [package for package in packages if package.direct] or list(packages)
+        named = self.find_named(question)
+        if any(package.direct or not package.name.isalpha() for package in named):
+            return named
+        # The name of a package that the project did not choose, like send, may be just a word.
+        direct = [package for package in packages if package.direct]
+        return [*named, *direct] or list(packages)
+
+    def find_named(self, question: str) -> list[Package]:
+        """Return the packages that a question names, by their own names or as code does."""
+        words = _find_heads(question)
+        return [package for package in self.find() if not words.isdisjoint(_list_names(package))]
+
+    def may_name(self, question: str) -> bool:
+        """Return whether a question may name a package, without looking for packages.
+
+        Answered from what is recorded: finding all packages takes as long as a search.
+        """
+        record = self._outside.projects.get(str(self._project))
+        return self.enabled and not _find_heads(question).isdisjoint(record.words)
+
+    def drop_name(self, question: str) -> str:
+        """Return a question without the name of the only package that it names.
+
+        Every passage of that package is about it, so that the name would only distract. What is
+        in quotes, and a name that is part of a longer one, like ``requests.get``, stays.
+        """
+        named = self.find_named(question)
+        if len(named) != 1 or '"' in question:
+            return question
+        names = _list_names(named[0])
+        rest = " ".join(word for word in question.split() if names.isdisjoint(_split_words(word)))
+        return rest or question
 
     def open(self, packages: Sequence[Package]) -> dict[str, Outside]:
         """Return the collections of those packages that are ready."""
@@ -121,9 +216,12 @@ class ProjectPackages:
             names = [self._names.get(package.full_name) for package in packages]
         return {name: self._outside.open(name) for name in names if name}
 
-    def list_ready(self) -> dict[str, str]:
-        """Return the names of the sources of packages that are indexed, by their full names."""
-        for package in self.find():
+    def list_ready(self, among: Sequence[Package] | None = None) -> dict[str, str]:
+        """Return the names of the sources of packages that are indexed, by their full names.
+
+        Without ``among``, all packages are looked at.
+        """
+        for package in self.find() if among is None else among:
             if package.full_name not in self._names:
                 name, known = _find_stored(self._outside, package, _identify(package))
                 if known is not None and self._outside.open(name).indexed:
@@ -134,6 +232,7 @@ class ProjectPackages:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+        self.unfollow()
         if self._thread is not None:
             self._thread.join()
 
@@ -141,6 +240,17 @@ class ProjectPackages:
         return package.full_name in self._names or package.full_name in self.failures
 
     def _prepare_all(self) -> None:
+        with share_words():
+            self._prepare_missing()
+        if self.enabled and all(map(self._is_settled, self._packages)):
+            with suppress(LookfarError):  # The next change records it.
+                words = {name for package in self._packages for name in _list_names(package)}
+                self._outside.projects.record_uses(str(self._project), dict(self._names), words)
+                self._outside.drop_unused_packages()
+        with self._changed:
+            self._changed.notify_all()
+
+    def _prepare_missing(self) -> None:
         while (package := self._next()) is not None:
             name, failure = "", ""
             try:
@@ -150,6 +260,10 @@ class ProjectPackages:
                 continue
             except LookfarError as error:
                 failure = error.message
+            except Exception as error:
+                # Without this, everyone who waits for the package would wait for a day.
+                _log.exception("%s could not be indexed", package.full_name)
+                failure = f"internal error: {type(error).__name__}"
             with self._changed:
                 if name:
                     self._names[package.full_name] = name
@@ -164,6 +278,25 @@ class ProjectPackages:
             missing = [package for package in self._packages if not self._is_settled(package)]
             preferred = (package for package in missing if package.full_name in self._first)
             return next(preferred, missing[0] if missing else None)
+
+
+def _split_words(question: str) -> set[str]:
+    """Return the words of a question."""
+    words = _WORD.findall(question.lower())
+    return {word.strip("./-@").replace("_", "-") for word in words}
+
+
+def _find_heads(question: str) -> set[str]:
+    """Return the words of a question, and what is before the first dot in them."""
+    words = _split_words(question)
+    return words | {word.partition(".")[0] for word in words}
+
+
+def _list_names(package: Package) -> set[str]:
+    """Return what people call a package: without its scope, and without a number at the end."""
+    names = {name.lower().strip("@").replace("_", "-") for name in (package.name, *package.imports)}
+    names |= {name.rpartition("/")[2] for name in names}
+    return names | {short for name in names if len(short := name.rstrip("0123456789")) > 3}
 
 
 def bring_package(outside: OutsideSources, package: Package) -> str:
@@ -241,12 +374,14 @@ def _read_originals(package: Package) -> Iterator[tuple[str, bytes]]:
                 if data is not None:
                     yield name, data
         return
+    inside = os.path.realpath(package.place) + os.sep
     for uri, path in list_files(package):
         try:
             small = path.stat().st_size <= _LARGEST_FILE
         except OSError:
             continue
-        if small:
+        # A project could contain an environment whose files are links to private ones.
+        if small and not path_problem(uri) and os.path.realpath(path).startswith(inside):
             yield uri, read_data(path)
 
 

@@ -16,16 +16,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from lookfar.common.folders import list_folder, walk_folder
-from lookfar.errors import InvalidArgument, NotFound
+from lookfar.errors import InvalidArgument, LookfarError, NotFound
 from lookfar.model import OutsideSource, SourceChange
-from lookfar.sources.confine import path_problem
+from lookfar.sources.confine import ON_WINDOWS, path_problem
 from lookfar.store.ground import files
 from lookfar.store.ground.records import pack_record, unpack_record
 
@@ -125,7 +125,12 @@ class Shelf:
             _finish(place)
             yield place / "incoming"
         finally:
+            is_empty = {path.name for path in list_folder(place)} <= {_LOCK}
+            if is_empty and not ON_WINDOWS:  # Windows cannot remove an open file.
+                files.remove(place / _LOCK)
             lock.release()
+            if is_empty:
+                _remove_empty(place)
 
     def write(self, source: OutsideSource) -> None:
         """Write the record alone; the caller holds :meth:`writing`."""
@@ -161,9 +166,16 @@ class Shelf:
     def remove(self, name: str) -> None:
         """Delete the files and the record of a source; a folder elsewhere is not touched."""
         self.get(name)
-        with self.writing(name) as incoming:
-            files.remove(incoming.parent / _RECORD)
-        files.remove(self.place(name))
+        with self.writing(name):
+            self.discard(name)
+
+    def discard(self, name: str) -> None:
+        """Delete everything that is stored of a source; the caller holds :meth:`writing`."""
+        place = self.place(name)
+        files.remove(place / _RECORD)  # First: without it, what is left is not a source.
+        for path in list_folder(place):
+            if path.name != _LOCK:
+                files.remove(path)
 
 
 def check_name(name: str) -> None:
@@ -220,15 +232,41 @@ def _finish(place: Path) -> None:
         files.remove(place / "incoming")
         files.remove(place / _NEXT)
         return
+    gone = sorted(current.keys() - expected.keys())
+    # On a disk that ignores case, Guide.md is the new guide.md once that has been moved.
+    folded = {uri.casefold() for uri in expected}
+    for uri in gone:
+        if uri.casefold() in folded:
+            files.remove(place / "files" / uri)
     for uri in sorted(staged.keys() & expected.keys()):
+        _make_room(place / "files", uri)
         files.move(place / "incoming" / uri, place / "files" / uri)
-    for uri in sorted(current.keys() - expected.keys()):
-        files.remove(place / "files" / uri)
+    for uri in gone:
+        if (place / "files" / uri).is_file() and uri.casefold() not in folded:
+            files.remove(place / "files" / uri)
     files.make_folder(place / "files")
     files.write_atomic(place / _ORIGINS, pack_record(upcoming["origins"]))
     files.write_atomic(place / _RECORD, pack_record(upcoming["record"]))
     files.remove(place / "incoming")
     files.remove(place / _NEXT)
+
+
+def _make_room(folder: Path, uri: str) -> None:
+    """Remove a file where ``uri`` needs a folder, or a folder where it needs a file."""
+    for parent in PurePosixPath(uri).parents:
+        if (folder / parent).is_file():
+            files.remove(folder / parent)
+    if (folder / uri).is_dir():
+        files.remove(folder / uri)
+
+
+def _remove_empty(place: Path) -> None:
+    """Remove the folder of a source that stored nothing, once its lock is released."""
+    if ON_WINDOWS:
+        with suppress(LookfarError):
+            files.remove(place / _LOCK)
+    with suppress(OSError):  # Another process has begun to write there.
+        place.rmdir()
 
 
 def _as_record(source: OutsideSource) -> dict[str, Any]:

@@ -61,6 +61,8 @@ class _Site:
     ``sha256``."""
     problems: dict[str, list[str]] = field(default_factory=dict)
     """Addresses that were refused, by reason."""
+    moved: str = ""
+    """Where the first page redirects to, if its links are not followed for that reason."""
 
     def refuse(self, url: str, reason: str) -> None:
         self.problems.setdefault(reason, []).append(url)
@@ -71,6 +73,10 @@ class _Site:
             + (" …" if len(urls) > 3 else "")
             for reason, urls in sorted(self.problems.items())
         ]
+        if self.moved:
+            lines.insert(
+                0, f"only this page: it redirects to {self.moved}; to fetch more, add that"
+            )
         return tuple(lines[:_MOST_NOTES])
 
 
@@ -86,9 +92,10 @@ def fetch_site(request: Request) -> Fetched:
         crawl = _Crawl(request, client, start)
         crawl.run()
     if not crawl.site.pages:
+        reason = next(iter(crawl.site.problems), "nothing is there")
         raise IOFailed(
-            f"No page of {start} could be fetched.",
-            hint="Check the address, and whether robots.txt allows it.",
+            f"No page of {start} could be fetched: {reason}.",
+            hint="Check the address. For a server in your own network, set outside.allow_private.",
             details={"notes": list(crawl.site.notes())},
         )
     files.remove(request.incoming.parent / _PROGRESS)
@@ -107,6 +114,8 @@ class _Crawl:
         self._bytes_left = outside.max_bytes
         self._pause = outside.pause_ms / 1000
         self._robots: dict[str, RobotFileParser] = {}
+        self._robots_failures: dict[str, str] = {}
+        """Why the rules of a host are unknown, so that nothing there may be fetched."""
         self._before = {
             url: (uri, page)
             for uri, page in request.origins.items()
@@ -131,6 +140,8 @@ class _Crawl:
         self._resume()
         if not self._is_sitemap:
             self._enqueue(self._start)
+            if self._waiting:  # First: a redirect may change the prefix of all other pages.
+                self._visit(self._waiting.popleft())
         if self.site.follows or self._is_sitemap:
             for url in self._find_sitemap_pages():
                 self._enqueue(url)
@@ -160,18 +171,24 @@ class _Crawl:
     def _visit(self, url: str) -> None:
         self._request.on_fetch(url, len(self.site.pages), 0)
         if not self._is_allowed(url):
-            self.site.refuse(url, "robots.txt disallows it")
+            failure = self._robots_failures.get(_find_host(url))
+            reason = f"robots.txt cannot be read: {failure}" if failure else ""
+            self.site.refuse(url, reason or "robots.txt disallows it")
             return
         uri, known = self._before.get(url, ("", {}))
+        if not (self._request.files / uri).is_file():
+            uri, known = "", {}  # Without its file, the whole page is needed again.
         try:
             response = self._get(url, known)
         except FetchFailed as error:
             if error.later and uri:
+                self._adopt_prefix(url, known["url"])
                 self._keep(uri, known)
                 self.site.refuse(url, f"{error.reason}; the page of the last fetch stays")
             else:
                 self.site.refuse(url, error.reason)
             return
+        self._adopt_prefix(url, normalise_url(response.url))
         if response.status == 304 and uri:
             self._keep(uri, known)
         elif response.status != 200:
@@ -180,6 +197,21 @@ class _Crawl:
             self._store(url, response)
         if len(self.site.pages) % _SAVE_EVERY == 0:
             self._save()
+
+    def _adopt_prefix(self, url: str, final: str) -> None:
+        """Follow links where the first page redirects to, if that is the same place of the site.
+
+        That is the same folder with https, or with or without www. Anything else was not asked for.
+        """
+        if url != self._start or is_below(final, self.site.prefix):
+            return
+        before, after = urlsplit(self.site.prefix), urlsplit(final)
+        same_host = _strip_www(before.netloc) == _strip_www(after.netloc)
+        prefix = f"{_find_host(final).rstrip('/')}{before.path}"
+        if same_host and before.scheme in ("http", after.scheme) and is_below(final, prefix):
+            self.site.prefix = prefix
+        elif self.site.follows:
+            self.site.moved = final
 
     def _get(self, url: str, known: Mapping[str, Any]) -> Response:
         """Fetch a page; wait and try again where the server asks for it."""
@@ -281,7 +313,9 @@ class _Crawl:
                     lines = response.body.decode("utf-8", "replace").splitlines()
             except FetchFailed as error:
                 # As RFC 9309 asks: a server that fails may have rules.
-                lines = everything if error.later else []
+                if error.later:
+                    lines = everything
+                    self._robots_failures[host] = error.reason
             robots.parse(lines)
             self._robots[host] = robots
             delay = robots.crawl_delay(USER_AGENT)
@@ -291,11 +325,11 @@ class _Crawl:
 
     def _find_sitemap_pages(self) -> Iterator[str]:
         """Yield the pages that the site's own sitemaps list."""
-        named = self._read_robots(self._start).site_maps() or []
+        host = _find_host(self.site.prefix)
+        named = self._read_robots(host).site_maps() or []
         usual = [f"{self.site.prefix}sitemap.xml", *named]
         maps = deque([self._start] if self._is_sitemap else map(normalise_url, usual))
         visited: set[str] = set()
-        host = _find_host(self._start)
         while maps and len(visited) < _MOST_SITEMAPS:
             url = maps.popleft()
             if not url or url in visited or not url.startswith(host):
@@ -341,6 +375,10 @@ class _Crawl:
                 self.site.pages[uri] = page
                 self._contents[page["sha256"]] = uri
                 self._follow(uri, data, page["url"])
+
+
+def _strip_www(host: str) -> str:
+    return host.removeprefix("www.")
 
 
 def _find_host(url: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from lookfar.collections.outside.projects import FOLDER_NAME
 from lookfar.collections.outside.shelf import Shelf
 from lookfar.common.folders import folder_bytes, list_folder, scan_folder
 from lookfar.config import Settings, config_file, data_dir, load, tokens_file
@@ -76,7 +77,10 @@ def _list_places(settings: Settings) -> Iterator[_Place]:
     yield from (
         _Place("database", path) for path in _list_collections(Path(settings.documents.dir))
     )
-    yield from (_Place("source", path) for path in Shelf(Path(settings.outside.dir)).list_places())
+    outside = Path(settings.outside.dir)
+    yield from (_Place("source", path) for path in Shelf(outside).list_places())
+    if (outside / FOLDER_NAME).is_dir():
+        yield _Place("source", outside / FOLDER_NAME)
     if settings.origin["memory.dir"] == "default":
         yield from (_Place("memories", path) for path in list_folder(own / "memory"))
     if settings.origin["embed.models_dir"] == "default" and (own / "models").exists():

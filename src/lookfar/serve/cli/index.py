@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lookfar.common.folders import folder_bytes
-from lookfar.errors import InvalidArgument, NotIndexed
+from lookfar.errors import InvalidArgument, ModelUnavailable, NotIndexed
 from lookfar.serve.cli.exits import write, write_json, write_result
 from lookfar.serve.cli.options import (
     confirm,
@@ -24,6 +24,7 @@ from lookfar.serve.show import json_shapes, progress
 from lookfar.serve.show.printable import safe_name
 
 if TYPE_CHECKING:
+    from lookfar.collections.folder import Folder
     from lookfar.library import Library
 
 
@@ -35,16 +36,28 @@ if TYPE_CHECKING:
 @click.command()
 @folder_argument(several=True)
 @click.option("--rebuild", is_flag=True, help="Read every file again, not only changed ones.")
+@click.option(
+    "--quality", is_flag=True, help="Embed every passage with the second model now, and wait."
+)
 @quiet_option
 @library_options
-def index(path: tuple[str, ...], rebuild: bool, quiet: bool, as_json: bool, **options: Any) -> None:
+def index(
+    path: tuple[str, ...],
+    rebuild: bool,
+    quality: bool,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Index folders, or bring their indexes up to date.
 
     PATH is a folder (default: the current one); each folder has its own index. Folders are only
     read; indexes are stored elsewhere.
     """
     with open_library(path, options) as library:
-        _index_folders(library, quiet, as_json, rebuild=rebuild)
+        if quality:
+            require_second_model(library)
+        _index_folders(library, quiet, as_json, rebuild=rebuild, quality=quality)
 
 
 @examples("lookfar reindex", "lookfar reindex docs ~/notes --quiet")
@@ -79,12 +92,54 @@ rebuild_index = click.Command(
 )
 
 
-def _index_folders(library: Library, quiet: bool, as_json: bool, *, rebuild: bool) -> None:
+def require_second_model(library: Library) -> None:
+    """Raise ``ModelUnavailable`` if there is no second model, and say why."""
+    from lookfar.collections.collection import NOT_ON_A_SERVER
+
+    folder = library.folder(library.collections[0])
+    if folder.settings.store.url:
+        raise ModelUnavailable(
+            NOT_ON_A_SERVER,
+            hint="The first model answers alone. Run it without --quality or --tiers.",
+        )
+    if folder.second_model is None:
+        raise ModelUnavailable(
+            folder.without_second_model or "There is no second model to embed passages with.",
+            hint='Run: pip install "lookfar[quality]", and check the setting quality.enabled.',
+        )
+
+
+def embed_folder(folder: Folder, quiet: bool) -> None:
+    """Embed every passage with the second model, and show how many are done."""
+    from lookfar.collections.collection import describe_quality
+    from lookfar.collections.embedding import embed_now
+
+    state, done = describe_quality(folder), 0
+    left = state.total - state.embedded - state.unreadable if state else None
+    with progress.show_count(f"passages of {safe_name(folder.name)}", left, quiet=quiet) as show:
+
+        def count(passages: int) -> None:
+            nonlocal done
+            done += passages
+            show(done, done)
+
+        def report_waiting() -> None:
+            if not quiet:
+                click.echo("Another process is embedding these passages; waiting for it.", err=True)
+
+        embed_now(folder, on_batch=count, on_wait=report_waiting)
+
+
+def _index_folders(
+    library: Library, quiet: bool, as_json: bool, *, rebuild: bool, quality: bool = False
+) -> None:
     shapes: list[json_shapes.Json] = []
     for name in library.collections:
         folder = library.folder(name)
         with progress.show_progress(name, quiet=quiet) as on_progress:
             report = folder.index(rebuild=rebuild, on_progress=on_progress)
+        if quality:
+            embed_folder(folder, quiet)
         if as_json:
             shapes.append(json_shapes.report(report, folder.place))
         elif not quiet:

@@ -21,6 +21,7 @@ from lookfar.serve.cli.history import history
 from lookfar.serve.cli.index import delete, index, rebuild_index, reindex, status
 from lookfar.serve.cli.logs import logs
 from lookfar.serve.cli.memory import memory, remember
+from lookfar.serve.cli.pack import pack
 from lookfar.serve.cli.read import graph, outline, read, related, why
 from lookfar.serve.cli.search_command import search
 from lookfar.serve.cli.serve import mcp, run, serve
@@ -36,7 +37,7 @@ _COMMANDS = (
     *(index, search, read, outline, related, graph, why, watch, reindex, status, history),
     *(tags, properties, snapshots),
     *(doc, undo, remember, memory, documents),
-    *(add, update, sources, deps),
+    *(add, update, sources, pack, deps),
     *(drift, eval_, setup, doctor, verify, config, logs, copy, delete),
     *(mcp, serve, tokens, daemon),
     completion,

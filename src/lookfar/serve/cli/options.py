@@ -306,6 +306,15 @@ def clean_text(text: str) -> str:
 
 
 def quote(text: str) -> str:
-    """Quote an argument for display in a suggested command line."""
+    """Quote an argument for a suggested command line of a POSIX shell or of PowerShell."""
+    platform: str = sys.platform
+    windows = platform == "win32"
     plain = text.replace("/", "").replace(".", "").replace("-", "").replace("_", "")
-    return text if plain.isalnum() or text == "." else '"' + text.replace('"', '\\"') + '"'
+    if plain.isalnum() or text == ".":
+        return text
+    if any(character in text for character in ("$`" if windows else "$`\\!")):
+        # Characters that have a meaning inside double quotes.
+        return "'" + text.replace("'", "''" if windows else "'\\''") + "'"
+    if windows and text.endswith("\\"):
+        text += "\\"  # Otherwise it would escape the quote after it.
+    return '"' + text.replace('"', '\\"') + '"'

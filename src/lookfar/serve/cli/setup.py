@@ -42,6 +42,11 @@ from lookfar.serve.cli.options import examples, folder_argument, output_options
     help="Tell agents in AGENTS.md or CLAUDE.md to search with Lookfar, not grep (asks).",
 )
 @click.option("--skill", is_flag=True, help="Tell them in a skill (SKILL.md) instead.")
+@click.option(
+    "--packages/--no-packages",
+    default=None,
+    help="Index the packages that the project uses, too (asks; off with --yes).",
+)
 @click.option("--no-index", is_flag=True, help="Only edit files: no indexing, no test search.")
 @output_options
 def setup(
@@ -54,6 +59,7 @@ def setup(
     undo: bool,
     snippet: bool | None,
     skill: bool,
+    packages: bool | None,
     no_index: bool,
     as_json: bool,
 ) -> None:
@@ -77,5 +83,8 @@ def setup(
     flow = SetupFlow(
         path, clients, scope, yes=yes, dry_run=dry_run, as_json=as_json, all_at_once=all_at_once
     )
-    code = flow.undo() if undo else flow.run(snippet=snippet, skill=skill, index=not no_index)
+    if undo:
+        code = flow.undo()
+    else:
+        code = flow.run(snippet=snippet, skill=skill, index=not no_index, packages=packages)
     click.get_current_context().exit(code)

@@ -13,7 +13,14 @@ from typing import Any, Final
 
 import click
 
-from lookfar.errors import ConfirmationNeeded, InvalidArgument, LookfarError, NotFound, RootNotFound
+from lookfar.errors import (
+    ConfirmationNeeded,
+    InvalidArgument,
+    LookfarError,
+    NotFound,
+    RootNotFound,
+    how_many,
+)
 from lookfar.serve.cli.exits import write, write_json
 from lookfar.serve.cli.options import open_library, quote
 from lookfar.serve.cli.setup_report import SetupReport, Step
@@ -52,7 +59,9 @@ class SetupFlow:
         self._backups = Backups()
         self._report = SetupReport(self._machine, as_json=as_json)
 
-    def run(self, *, snippet: bool | None, skill: bool, index: bool) -> int:
+    def run(
+        self, *, snippet: bool | None, skill: bool, index: bool, packages: bool | None = None
+    ) -> int:
         """Set up the clients, and return the exit code."""
         clients = self._choose_clients()
         command = " ".join(map(quote, (*self._launcher, "mcp")))
@@ -75,6 +84,7 @@ class SetupFlow:
         trials: list[Trial] = []
         if index and working and not self._dry_run:
             report, trials = self._index_and_try(working)
+            self._offer_packages(packages)
         return self._finish({"index": report, "trials": [asdict(trial) for trial in trials]})
 
     def _choose_clients(self) -> list[Client]:
@@ -246,6 +256,27 @@ class SetupFlow:
         if not self._as_json:
             write(render.report(report, str(folder.index_dir)))
         return json_shapes.report(report, str(folder.index_dir)), list(self._run_trials(working))
+
+    def _offer_packages(self, wanted: bool | None) -> None:
+        """Offer to index the packages that the project uses; off unless the user says so."""
+        if wanted is False or self._project is None or (self._yes and not wanted):
+            return
+        try:
+            with open_library(str(self._project), {"index_dir": None, "settings": ()}) as library:
+                found = library.outside.packages(prepare=False)
+                question = (
+                    f"Index the {how_many(len(found), 'package')} that {self._project.name} uses,"
+                    " so that agents see the installed versions?"
+                )
+                if not found or not (wanted or self._confirm(question, default=False)):
+                    return
+                with progress.show_fetch() as on_package:
+                    library.outside.packages(on_package=on_package)
+        except LookfarError as error:
+            target = Target("packages", str(self._project), "project", self._project, "markdown")
+            self._report.add_failure(target, error)
+            return
+        self._report.say(f"{how_many(len(found), 'package')} indexed; kept up to date from now on.")
 
     def _run_trials(self, working: Sequence[Step]) -> Iterator[Trial]:
         """Search once with each different command that clients start."""

@@ -33,6 +33,7 @@ _STEPS = {
     "vectors": "vectors",
     "keywords": "keyword files",
     "signatures": "signatures of texts",
+    "second vectors": "vectors of the second model",
     "journal": "the second copy of documents",
 }
 

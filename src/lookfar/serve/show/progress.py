@@ -104,7 +104,9 @@ def show_fetch() -> Iterator[Callable[[str, int, int], None]]:
         if clock - drawn >= _REDRAW_SECONDS:
             drawn = clock
             bar.start()
-            bar.update(task, completed=done, total=total or None, files=f"{done:,}", speed=name)
+            bar.update(
+                task, completed=done, total=total or None, files=f"{done:,}", speed=safe_name(name)
+            )
             bar.refresh()
 
     try:

@@ -19,6 +19,7 @@ from lookfar.common.skip_reasons import (
     name_example,
     sort_reasons,
 )
+from lookfar.common.waiting_sources import describe_waiting
 from lookfar.errors import how_many
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
 from lookfar.serve.show.locations import name_part
@@ -455,7 +456,7 @@ def status(state: model.Status) -> str:
     if not state.indexed:
         lines.append(styled(("not indexed yet; search it, or run: lookfar index", "yellow")))
         lines.append(styled((f"its index will be in {state.index_dir}", "dim")))
-        return printed([*lines, *_failures(state.failures)])
+        return printed([*lines, *_failures(state.failures), *_named_sources(state)])
     counts, generations = state.counts, ", ".join(map(str, state.generations))
     embedder = f"{state.model}, {state.dimensions} dimensions" if state.dimensions else "none"
     rows = [
@@ -467,6 +468,8 @@ def status(state: model.Status) -> str:
         ("model", embedder),
         ("index", f"{state.index_dir} ({_size(state.disk_bytes)})"),
         *_vectors(state.vectors),
+        *([("packages", f"{state.packages:,} indexed")] if state.packages is not None else []),
+        *([("2nd model", describe_quality(state.quality))] if state.quality else []),
         *(
             [("answers", describe_receipts(state.receipts))]
             if state.receipts and state.receipts.answers
@@ -492,7 +495,14 @@ def status(state: model.Status) -> str:
         lines.append(styled(("No files were indexed, so there is nothing to search.", "yellow")))
     lines += _skipped(state.skipped, state.skipped_examples)
     lines += _failures(state.failures)
+    lines += _named_sources(state)
     return printed(lines)
+
+
+def _named_sources(state: model.Status) -> list[Text]:
+    """Say which sources ``lookfar.toml`` names that are not there, and how to fetch them."""
+    text = describe_waiting(state.named_sources)
+    return [styled((text, "yellow"))] if text else []
 
 
 def statuses(states: Iterable[model.Status]) -> str:
@@ -688,6 +698,29 @@ def undoable(steps: Sequence[model.UndoStep]) -> str:
         for step in steps
     ]
     return printed(lines or [styled(("No edit to undo.", ""))])
+
+
+def describe_quality(quality: model.QualityStatus) -> str:
+    """Describe how far the second model has come, and what it is doing."""
+    if quality.failure and not quality.total:
+        return quality.failure
+    left = quality.total - quality.embedded - quality.unreadable
+    parts = [f"{quality.model}: {quality.embedded:,} of {how_many(quality.total, 'passage')}"]
+    if quality.unreadable:
+        parts.append(f"{quality.unreadable:,} in other languages keep the first model's vector")
+    if quality.failure:
+        parts.append(quality.failure)
+    elif quality.paused:
+        parts.append(f"paused: {quality.paused}")
+    elif quality.working:
+        if quality.per_second:
+            minutes = max(1, round(left / quality.per_second / 60))
+            parts.append(f"{quality.per_second:g} per second, about {minutes:,} min left")
+        else:
+            parts.append("starting")
+    elif left:
+        parts.append("a running server embeds the rest; to do it now: lookfar index --quality")
+    return "; ".join(parts)
 
 
 def _vectors(vectors: model.VectorPass | None) -> Iterator[tuple[str, str]]:

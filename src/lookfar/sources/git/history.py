@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from threading import Event, Thread
 from traceback import clear_frames
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
+from lookfar.common.programs import find_program
 from lookfar.config import child_environment
 from lookfar.errors import InvalidArgument, IOFailed, RepositoryRefused
 from lookfar.sources.confine import Refused
@@ -582,8 +582,9 @@ def _cut_diff(
 # --- running git --------------------------------------------------------------------------------
 
 
-def is_git_installed() -> bool:
-    return shutil.which("git", path=git_environment().get("PATH")) is not None
+def find_git() -> str | None:
+    """Return the path of git, or None if it is not installed."""
+    return find_program("git", git_environment().get("PATH", ""))
 
 
 def git_environment() -> dict[str, str]:
@@ -593,7 +594,7 @@ def git_environment() -> dict[str, str]:
 
 
 def git_command(arguments: Sequence[str]) -> list[str]:
-    program = shutil.which("git", path=git_environment().get("PATH"))
+    program = find_git()
     if program is None:
         raise IOFailed(
             "git is not installed, so repositories cannot be read.",
@@ -632,10 +633,10 @@ def _make_workplace(repository: Repository, tables: Mapping[str, bytes]) -> Iter
     with TemporaryDirectory(prefix="lookfar-git-", ignore_cleanup_errors=True) as name:
         place = Path(name)
         (place / "refs").mkdir()
-        (place / "HEAD").write_text(head)
-        (place / "config").write_text(config)
+        (place / "HEAD").write_bytes(head.encode())
+        (place / "config").write_bytes(config.encode())
         if shallow:
-            (place / "shallow").write_text("".join(f"{commit}\n" for commit in shallow))
+            (place / "shallow").write_bytes("".join(f"{commit}\n" for commit in shallow).encode())
         if tables:
             (place / "reftable").mkdir()
         for table, data in tables.items():

@@ -11,8 +11,9 @@ from lookfar.sources.packages.package import Package
 
 _STAMPED = (
     "pyproject.toml", "requirements.txt", "package.json", "package-lock.json", "Cargo.lock",
-    "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "node_modules",
-    "node_modules/.package-lock.json",
+    "Cargo.toml", "go.mod", "go.sum", "pom.xml", "build.gradle", "build.gradle.kts", "uv.lock",
+    "poetry.lock", "yarn.lock", "pnpm-lock.yaml", "node_modules", "node_modules/.package-lock.json",
+    "node_modules/.yarn-integrity", "node_modules/.modules.yaml",
 )  # fmt: skip
 
 

@@ -10,17 +10,21 @@ from typing import Final
 from lookfar.sources.packages.package import Package, read_data, walk_package
 
 _REQUIRED: Final = re.compile(
-    r"^\s*(?:require\s+)?([a-z0-9][\w.~-]*(?:\.[a-z]+)(?:/[\w.~-]+)*)\s+(v[\w.+-]+)\s*(//.*)?$",
-    re.M,
+    r"\s*(?:require\s+)?([a-z0-9][\w.~-]*(?:\.[a-z]+)(?:/[\w.~-]+)*)\s+(v[\w.+-]+)\s*(//.*)?"
 )
+_LONGEST_LINE: Final = 1_000
+"""Characters; matching takes time that grows with the square of them."""
 _UPPER: Final = re.compile(r"[A-Z]")
 
 
 def find_packages(project: Path, module_cache: Path) -> Iterator[Package]:
     """Yield the modules that the project requires and that were downloaded."""
     text = read_data(project / "go.mod").decode("utf-8", "replace")
-    for match in _REQUIRED.finditer(text):
+    lines = (line for line in text.splitlines() if len(line) <= _LONGEST_LINE)
+    for match in filter(None, map(_REQUIRED.fullmatch, lines)):
         name, version, comment = match[1], match[2], match[3] or ""
+        if ".." in name.split("/"):
+            continue  # It would lead to other folders of this machine.
         place = module_cache / f"{_escape(name)}@{_escape(version)}"
         if place.is_dir():
             yield Package(

@@ -9,7 +9,8 @@ from typing import Final
 
 from lookfar.sources.packages.package import Package, read_data
 
-_DEPENDENCY: Final = re.compile(r"<dependency>(.*?)</dependency>", re.S)
+_DEPENDENCY: Final = re.compile(r"<dependency>((?:(?!<dependency>).)*?)</dependency>", re.S)
+_PART: Final = re.compile(r"[\w.+-]+")
 _GRADLE: Final = re.compile(r"""['"]([\w.-]+):([\w.-]+):([\w.+-]+)['"]""")
 
 
@@ -26,7 +27,7 @@ def _read_dependencies(project: Path) -> Iterator[tuple[str, str, str]]:
     pom = read_data(project / "pom.xml").decode("utf-8", "replace")
     for match in _DEPENDENCY.finditer(pom):
         values = [_read_element(match[1], name) for name in ("groupId", "artifactId", "version")]
-        if all(values) and not any("${" in value for value in values):
+        if all(map(_PART.fullmatch, values)) and ".." not in values:
             yield values[0], values[1], values[2]
     for name in ("build.gradle", "build.gradle.kts"):
         for found in _GRADLE.finditer(read_data(project / name).decode("utf-8", "replace")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,11 @@ from lookfar.common.folders import list_folder
 from lookfar.sources.packages.package import Package, read_json, read_table, walk_package
 
 _KINDS = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
+
+
+_TYPES = (".d.ts", ".d.mts", ".d.cts")
+"""Endings of types, the usual one first; others are the same types for other module systems."""
+_FOR_OLD_COMPILERS = re.compile(r"(?:^|/)ts\d+\.\d+/")
 
 
 def find_packages(project: Path) -> Iterator[Package]:
@@ -33,11 +39,23 @@ def find_packages(project: Path) -> Iterator[Package]:
 def list_files(package: Package) -> Iterator[tuple[str, Path]]:
     """Yield URI and path of the files that are read: types, or the sources where there are none."""
     root = Path(package.place)
-    typed = list(walk_package(root, endings=(".d.ts", ".d.mts", ".d.cts")))
-    if any(uri.endswith((".d.ts", ".d.mts", ".d.cts")) for uri, _ in typed):
-        yield from typed
+    typed = list(walk_package(root, endings=_TYPES))
+    if any(uri.endswith(_TYPES) for uri, _ in typed):
+        uris = {uri for uri, _ in typed}
+        yield from ((uri, path) for uri, path in typed if not _is_copy(uri, uris))
         return
     for uri, path in walk_package(root, endings=(".js", ".mjs", ".cjs")):
         built = uri.split("/")[0] in ("dist", "build", "umd", "min") or ".min." in uri
         if not built:
             yield uri, path
+
+
+def _is_copy(uri: str, uris: set[str]) -> bool:
+    """Return whether a file has the types of another one, for another module system or compiler."""
+    ending = next((ending for ending in _TYPES if uri.endswith(ending)), "")
+    if not ending:
+        return False
+    usual = _FOR_OLD_COMPILERS.sub("", uri)
+    stem = uri.removesuffix(ending)
+    preferred = _TYPES[: _TYPES.index(ending)]
+    return (usual != uri and usual in uris) or any(stem + other in uris for other in preferred)

@@ -35,6 +35,8 @@ def find_packages(project: Path) -> Iterator[Package]:
             name, version = str(headers["Name"] or ""), str(headers["Version"] or "")
             if not name or not version or normalise(name) in _OWN_NAMES:
                 continue
+            if not (info / "RECORD").is_file():
+                continue  # It is being installed, or another program manages it.
             yield Package(
                 "pypi",
                 normalise(name),
@@ -103,7 +105,8 @@ def _read_direct(project: Path) -> frozenset[str]:
     """Return the names of the packages that the project itself asks for."""
     data = read_toml(project / "pyproject.toml")
     described = read_table(data.get("project"))
-    lines: list[object] = list(described.get("dependencies") or ())
+    named = described.get("dependencies")
+    lines: list[object] = list(named) if isinstance(named, list) else []
     for group in read_table(described.get("optional-dependencies")).values():
         lines += group if isinstance(group, list) else []
     for group in read_table(data.get("dependency-groups")).values():

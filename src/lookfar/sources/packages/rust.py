@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from lookfar.common.folders import list_folder
 from lookfar.sources.packages.package import Package, read_table, read_toml, walk_package
 
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+_VERSION: Final = re.compile(r"\d[\w.+-]*")
 _KINDS = ("dependencies", "dev-dependencies", "build-dependencies")
 
 
@@ -20,6 +24,8 @@ def find_packages(project: Path, cargo_home: Path) -> Iterator[Package]:
     registries = list_folder(cargo_home / "registry" / "src")
     for entry in map(read_table, locked):
         name, version = str(entry.get("name", "")), str(entry.get("version", ""))
+        if not _NAME.fullmatch(name) or not _VERSION.fullmatch(version):
+            continue  # A path would lead to other folders of this machine.
         folders = (registry / f"{name}-{version}" for registry in registries)
         place = next((folder for folder in folders if folder.is_dir()), None)
         if entry.get("source") and place is not None:

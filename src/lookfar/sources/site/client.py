@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 import httpcore2
 import httpx2
 
-from lookfar.errors import LookfarError
+from lookfar.errors import LookfarError, PermissionDenied
 from lookfar.sources.addresses import find_addresses
 
 if TYPE_CHECKING:
@@ -106,8 +106,10 @@ class Client:
                 if answer.status in _REDIRECTS or answer.status != 200:
                     return answer.status, names, b""
                 return answer.status, names, self._read(answer.iter_stream(), names, deadline)
-        except LookfarError as error:
-            raise FetchFailed(error.message) from error
+        except PermissionDenied as error:
+            raise FetchFailed(error.message.rstrip(".")) from error
+        except LookfarError as error:  # A name that is not found may be found later.
+            raise FetchFailed(error.message.rstrip("."), later=True) from error
         except httpcore2.TimeoutException as error:
             raise FetchFailed("no answer in time", later=True) from error
         except (

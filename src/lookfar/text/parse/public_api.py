@@ -23,9 +23,19 @@ _FUNCTIONS: Final = frozenset(
     )
 )
 """Node types of functions in the grammars of Python, JavaScript, TypeScript, Rust, Go and Java."""
+_PYTHON_BLOCKS: Final = frozenset(
+    (
+        *("module", "class_definition", "block", "decorated_definition", "if_statement"),
+        *("elif_clause", "else_clause", "try_statement", "except_clause", "finally_clause"),
+        *("with_statement", "for_statement", "while_statement", "match_statement", "case_clause"),
+    )
+)
+"""Nodes of Python that can contain functions; all others, such as long tables, are not visited."""
 _DECORATED: Final = frozenset(("decorated_definition", "export_statement"))
 _PRIVATE_WORD: Final = re.compile(rb"\bprivate\b")
 _DEEPEST: Final = 200
+_LARGEST: Final = 2_000_000
+"""Characters of a text that is parsed: without its bodies, it is small enough for an index."""
 
 
 def reduce_to_api(uri: str, text: str) -> str:
@@ -34,7 +44,7 @@ def reduce_to_api(uri: str, text: str) -> str:
     A text in another language, or one that cannot be parsed, is returned as it is.
     """
     language = detect_language(uri)
-    tree = parse_tree(language, text) if language is not None else None
+    tree = parse_tree(language, text, _LARGEST) if language is not None else None
     if tree is None or language is None:
         return text
     data = text.encode("utf-8")
@@ -63,7 +73,13 @@ def _find_cuts(root: Node, language: str, data: bytes) -> Iterator[tuple[int, in
         elif depth < _DEEPEST:
             within = node if node.type in _DECORATED else None
             children = node.named_children
+            if language == "python":
+                children = [child for child in children if _can_define(child.type)]
             waiting += [(child, within or child, depth + 1) for child in reversed(children)]
+
+
+def _can_define(kind: str) -> bool:
+    return kind in _PYTHON_BLOCKS or kind in _FUNCTIONS
 
 
 def _cut_body(body: Node, language: str, data: bytes) -> tuple[int, int, bytes]:

@@ -92,12 +92,13 @@ _MACROS = (
 
 
 @lru_cache(maxsize=1)
-def parse_tree(language: Language, text: str) -> Tree | None:
+def parse_tree(language: Language, text: str, largest: int = _LARGEST) -> Tree | None:
     """Return the syntax tree, or None without a grammar or if the text is unsuitable.
 
-    The last tree is kept, because definitions, comments and calls are read one after the other.
+    A text of more than ``largest`` characters is. The last tree is kept, because definitions,
+    comments and calls are read one after the other.
     """
-    if not language.grammar or not text.strip() or len(text) > _LARGEST:
+    if not language.grammar or not text.strip() or len(text) > largest:
         return None
     data = text.encode("utf-8")
     if not _is_parseable(text, data, _NESTING_COMMENTS.get(language.language)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -134,7 +133,9 @@ def check_git(subject: Subject) -> Iterator[Finding]:
     if not subject.library.settings.git.history:
         yield Finding("git", "ok", "Searching commits is turned off (git.history).")
         return
-    program = shutil.which("git")
+    from lookfar.sources.git.history import find_git
+
+    program = find_git()
     if program is None:
         yield Finding(
             "git", "warning", "git is not on the search path: commits cannot be searched.",

@@ -30,6 +30,7 @@ from lookfar.serve.http.web.result_pages import (
     list_documents,
 )
 from lookfar.serve.http.web.skipped import ROWS as SKIPPED_ROWS
+from lookfar.serve.http.web.source_routes import ROWS as SOURCE_ROWS
 from lookfar.serve.http.web.suggestions import suggest
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.snippet import make_snippet
@@ -256,6 +257,7 @@ ROWS: Sequence[Tool] = (
     *GRAPH_ROWS,
     *HISTORY_ROWS,
     *SKIPPED_ROWS,
+    *SOURCE_ROWS,
     Tool(
         "evaluate",
         "Ask questions generated from the folder itself, and score the answers.",

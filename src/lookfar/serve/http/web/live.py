@@ -25,6 +25,7 @@ from lookfar.errors import LookfarError
 from lookfar.index.freshness import MOST_CHECKED
 from lookfar.model import Counts, Status, Watching
 from lookfar.serve.http.stream import event
+from lookfar.serve.http.web.source_jobs import get_jobs
 from lookfar.serve.show import json_shapes
 from lookfar.serve.tools.tool import Json, Session
 
@@ -73,7 +74,12 @@ class _States:
     def read(self) -> Json:
         library = self._session.library
         folders = {name: library.folder(name) for name in library.collections}
-        return {"collections": [self._state(name, folder) for name, folder in folders.items()]}
+        may_change = library.outside.may_change
+        return {
+            "collections": [self._state(name, folder) for name, folder in folders.items()],
+            # Sources belong to the user, not to the holder of a token for some folders.
+            "source_job": get_jobs(self._session).describe() if may_change else None,
+        }
 
     def _state(self, name: str, folder: Folder) -> Json:
         watching, failure = folder.watching(), folder.failure

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from lookfar.serve.http import rest
+from lookfar.serve.http.scope_checks import changes_something
 from lookfar.serve.http.statuses import ForeignOrigin
 from lookfar.serve.http.web import api, live, pictures, static_files
 from lookfar.serve.tools.tool import Tool
@@ -39,7 +40,7 @@ def web_routes(caller: rest.Tools, stopping: Callable[[], bool]) -> list[Route]:
 
 def _make_endpoint(caller: rest.Tools, row: Tool) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
-        if rest.changes_something(row):
+        if changes_something(row):
             _refuse_other_origins(request)
         return await caller.call(request, f"api/{row.name}", row)
 

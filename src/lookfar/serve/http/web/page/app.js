@@ -10,12 +10,13 @@ const VIEWS = {
   graph: () => import("/web/graph.js"),
   generations: () => import("/web/generations.js"),
   health: () => import("/web/health.js"),
+  sources: () => import("/web/sources.js"),
   evaluation: () => import("/web/evaluation.js"),
   earlier: () => import("/web/earlier.js"),
 };
-const TITLES = { search: "Search", read: "Reading", graph: "Graph", generations: "History", health: "Health", evaluation: "Quality", earlier: "Earlier version" };
+const TITLES = { search: "Search", read: "Reading", graph: "Graph", generations: "History", health: "Health", sources: "Sources", evaluation: "Quality", earlier: "Earlier version" };
 const PARENTS = { read: "search", earlier: "generations" };
-const GO = { s: "search", g: "graph", t: "generations", h: "health", e: "evaluation" };
+const GO = { s: "search", g: "graph", t: "generations", h: "health", o: "sources", e: "evaluation" };
 const main = byId("main");
 const field = byId("q");
 

@@ -31,6 +31,13 @@ export function show(main, params, frame) {
     return ["good", collection.watcher ? "Up to date, and watched for changes." : "Checked for changes with every search."];
   }
 
+  function second(quality) {
+    if (quality.failure && !quality.total) return quality.failure;
+    const made = `${quality.model}: ${number(quality.embedded)} of ${plural(quality.total, "passage")}`;
+    const doing = quality.failure || (quality.paused && `paused: ${quality.paused}`) || (quality.working && (quality.per_second ? `${quality.per_second} per second` : "starting"));
+    return doing ? `${made}; ${doing}` : made;
+  }
+
   function card(collection) {
     const [state, text] = verdict(collection);
     const { progress } = collection;
@@ -38,6 +45,7 @@ export function show(main, params, frame) {
     const rows = [
       ["Generation", collection.generation ? `${collection.generation}, made ${age(collection.created_at)}` : "none"],
       ["Model", collection.dimensions ? `${collection.model}, ${collection.dimensions} dimensions` : collection.model],
+      ...(collection.quality ? [["Second model", second(collection.quality)]] : []),
       ["File watcher", collection.watcher ? `${collection.watcher.strategy}${collection.watcher.last_pass ? `, last pass ${age(collection.watcher.last_pass)}` : ""}` : "off"],
       ["On disk", bytes(collection.disk_bytes)],
       ["Folder", collection.root],
