@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import importlib.util
 import json
 import logging
@@ -17,10 +18,10 @@ import pytest
 from click.testing import CliRunner
 
 from lookfar.serve.cli.main import cli
-from lookfar.serve.http.log_lines import JsonLines, logging_to
+from lookfar.serve.http.log_lines import REQUEST_ID, JsonLines, logging_to
 from lookfar.serve.http.metrics import Metrics
 from lookfar.serve.http.visits import Visit, Watch
-from serve.http.asking import Served, environment, serving, write_documents
+from serve.http.asking import Served, command, environment, serving, write_documents
 from serve.processes import DEADLINE, eventually
 
 SECRET = "s3cret-" * 5
@@ -102,6 +103,14 @@ def test_no_secret_is_in_any_log(open_server: Served) -> None:
     assert SECRET.encode() not in open_server.ask("GET", "/metrics").body
 
 
+def test_a_log_that_cannot_be_written_is_not_called_an_index(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    log = tmp_path / "file" / "logs" / "serve.log"
+    result = command(tmp_path, "serve", tmp_path, "--port", 0, "--log-file", log)
+    assert result.returncode
+    assert f"creating the folder {log.parent}" in result.stderr
+
+
 def test_arguments_are_logged_only_if_configured(tmp_path: Path) -> None:
     file = tmp_path / "logs" / "serve.log"
     with serving(tmp_path, "--log-file", file, "--set", "serve.log_arguments=true") as served:
@@ -125,8 +134,8 @@ def test_requests_are_logged_only_if_asked_for(tmp_path: Path) -> None:
         served.process.wait(DEADLINE)
         lines = eventually(lambda: served.lines, "a line")
     assert lines[0].startswith("Serving http://127.0.0.1:")
-    # The first index, which the server builds by itself, is reported.
-    assert {line["component"] for line in served.log} <= {"toolsets.startup"}
+    # So are the first index, which the server builds by itself, its start and its end.
+    assert {line["component"] for line in served.log} <= {"toolsets.startup", "server"}
     assert len(lines) == 1 + len(served.log)
 
 
@@ -140,6 +149,26 @@ def test_failures_of_the_server_are_logged_always(
         visit.status = status
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["level"] for line in lines] == expected
+
+
+def test_lines_of_a_request_have_its_id(tmp_path: Path) -> None:
+    """Also in a thread that works for it. Seen to fail when the ID was not added."""
+    file = tmp_path / "serve.log"
+    log = logging.getLogger("lookfar.store")
+    with logging_to(str(file), "info"):
+        context = contextvars.copy_context()
+        context.run(REQUEST_ID.set, "an-id")
+        context.run(log.warning, "within")
+        context.run(log.warning, "within another", extra={"request_id": "other"})
+        worker = threading.Thread(target=context.run, args=(log.warning, "in a thread"))
+        worker.start()
+        worker.join(DEADLINE)
+        log.warning("outside")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    ids = {line["message"]: line.get("request_id") for line in lines}
+    assert ids == {
+        "within": "an-id", "within another": "other", "in a thread": "an-id", "outside": None
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("level", ["warning", "error"])
@@ -222,7 +251,7 @@ def test_a_histogram_adds_up() -> None:
     metrics = Metrics()
     for seconds in (0.0005, 0.001, 0.002, 0.3, 100.0):
         metrics.tool("find", seconds)
-    lines = metrics.text(0, []).splitlines()
+    lines = metrics.text([]).splitlines()
     buckets = [line for line in lines if line.startswith("lookfar_tool_seconds_bucket")]
     counts = [int(line.rsplit(" ", 1)[1]) for line in buckets]
     assert counts == [2, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 5]

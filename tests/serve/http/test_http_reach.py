@@ -181,6 +181,12 @@ ASKED: list[tuple[str, dict[str, Any], bool]] = [
     ("diff", {"older": 1, "newer": 1, "collection": "secret"}, True),
     ("rollback", {"generation": 1, "confirm": True, "collection": "secret"}, False),
     ("evaluate", {"count": 200}, False),
+    ("sources", {}, False),
+    ("source_add", {"origin": "https://host.invalid/"}, False),
+    ("source_update", {"names": ["none"]}, False),
+    ("source_stop", {}, False),
+    ("source_pin", {"name": "none"}, False),
+    ("source_remove", {"name": "none", "confirm": True}, False),
 ]
 """What is asked of each route, and whether it shows the other folder to who may see it."""
 

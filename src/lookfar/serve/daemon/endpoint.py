@@ -417,7 +417,8 @@ def _spawn(folder: Path, command: Sequence[str], deadline: float) -> None:
     env = {name: value for name, value in env.items() if not name.startswith("LOOKFAR_")}
     attempts: list[dict[str, Any]] = [{"start_new_session": True}]
     if sys.platform == "win32":
-        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+        # A hidden console of its own: git and workers, which inherit it, open no window.
+        flags = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
         # The second way is for a client in a job object that does not allow breakaway.
         attempts = [
             {"creationflags": flags | subprocess.CREATE_BREAKAWAY_FROM_JOB},
@@ -506,7 +507,7 @@ def daemon_stop(timeout: float = 10.0) -> bool:
             sock.sendall(request.encode())
         for step, wait in ((None, timeout), (signal.SIGTERM, 2.0), (kill, 5.0)):
             if step is not None and pid:
-                with suppress(ProcessLookupError):
+                with suppress(OSError):  # Windows has no error of its own for a process that ended.
                     os.kill(pid, step)
             if _has_ended(sock, wait):
                 return True

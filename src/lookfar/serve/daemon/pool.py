@@ -16,9 +16,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lookfar import config
+from lookfar.collections.collection import Collection, uses_second_model
 from lookfar.collections.databases import Databases
 from lookfar.collections.folder import Folder
 from lookfar.errors import LookfarError
@@ -28,6 +29,9 @@ from lookfar.serve.daemon.watch_choices import WatchChoices
 from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.tools.tool import Readers, Session
 from lookfar.serve.toolsets.startup import start_first_index
+
+if TYPE_CHECKING:
+    from lookfar.collections.embedding import BackgroundEmbedding
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +89,7 @@ class Pool:
         self._shared: dict[Any, _Shared] = {}
         self._closed = threading.Event()
         self._tender: threading.Thread | None = None
+        self._embedding: BackgroundEmbedding | None = None
 
     @contextmanager
     def session(
@@ -167,7 +172,40 @@ class Pool:
                 lambda older, newer: self._notify(folder, shared.listeners, older, newer)
             )
             folder.passes.on_activated.append(lambda *_: watch.start_after_index())
+            folder.passes.on_activated.append(lambda *_: self._wake_embedding())
+        self._embed_in_background(folder.settings)
         return shared
+
+    def _embed_in_background(self, settings: config.Settings) -> None:
+        """Begin to embed passages with the second model, if there is one."""
+        from lookfar.embed.quality_package import find_quality_model
+
+        try:
+            if not uses_second_model(settings) or find_quality_model(settings.quality) is None:
+                return
+        except LookfarError:
+            return  # The status of a collection says why.
+        with self._lock:
+            if self._embedding is None and not self._closed.is_set():
+                from lookfar.collections.embedding import BackgroundEmbedding
+
+                self._embedding = BackgroundEmbedding(self._list_open)
+        self._wake_embedding()
+
+    def _wake_embedding(self) -> None:
+        if self._embedding is not None:
+            self._embedding.wake()
+
+    def _list_open(self) -> list[Collection]:
+        """List the collections that sessions have open."""
+        with self._lock:
+            used = [shared for shared in self._shared.values() if shared.users]
+        collections: list[Collection] = []
+        for shared in used:
+            if shared.folder is not None:
+                collections += shared.folder.list_open()
+            collections += shared.databases.list_open()
+        return collections
 
     def _acquire_databases(self, settings: config.Settings) -> _Shared:
         return self._acquire(_Shared(None, Databases(lambda: settings), ("databases", settings)))
@@ -207,6 +245,7 @@ class Pool:
             for shared in used:
                 if shared.watch is not None:
                     shared.watch.start_if_wanted()
+            self._wake_embedding()
 
     def _notify(
         self, folder: Folder, listeners: list[tuple[Changes, str]], older: int, newer: int
@@ -264,6 +303,8 @@ class Pool:
 
     def close(self) -> None:
         self._closed.set()
+        if self._embedding is not None:
+            self._embedding.close()
         with self._lock:
             remaining, self._shared = list(self._shared.values()), {}
         for shared in remaining:

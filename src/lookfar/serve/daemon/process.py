@@ -15,6 +15,7 @@ import inspect
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -466,13 +467,10 @@ def _bad_request(why: str) -> _Refusal:
 
 def _memory_bytes() -> int | None:
     """Return the resident memory of this process, or None where the system does not report it."""
-    if sys.platform == "win32":
-        return None
-    try:
-        fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
-    except OSError:
-        return None
-    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+    # Imported here: a daemon that finds another one must end at once.
+    from lookfar.index.child_memory import THIS_PROCESS, resident_bytes
+
+    return resident_bytes(os.getpid(), THIS_PROCESS) or None
 
 
 # --- the process ------------------------------------------------------------------------------
@@ -486,6 +484,14 @@ class PrivateLog(RotatingFileHandler):
         with suppress(OSError):
             os.chmod(self.baseFilename, 0o600)
         return stream
+
+    def rotate(self, source: str, dest: str) -> None:
+        """Move the log to ``dest``; on Windows by copying, as stdout and stderr have it open."""
+        if sys.platform != "win32":
+            super().rotate(source, dest)
+        elif os.path.exists(source):
+            shutil.copyfile(source, dest)
+            os.truncate(source, 0)
 
 
 def _start_log() -> None:

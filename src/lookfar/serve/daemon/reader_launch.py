@@ -16,6 +16,7 @@ import threading
 from contextlib import suppress
 from typing import IO, Any, Final, Protocol
 
+from lookfar.common.programs import python_program
 from lookfar.config import child_environment
 
 # Not "-m": a child running as __main__ would pickle names of a module the parent does not have.
@@ -81,11 +82,12 @@ class _Spawned:
     """A reader that is a child process of this one."""
 
     def __init__(self) -> None:
+        program, variables = python_program()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _READER],
+            [program, "-P", "-c", _READER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=child_environment(_QUIET),
+            env=child_environment(_QUIET | variables),
             bufsize=0,
         )
         assert self._process.stdin is not None

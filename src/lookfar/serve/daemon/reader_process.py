@@ -160,7 +160,13 @@ class Reader:
         finally:
             REACHABLE.reset(token)
         cursors = take_calls(self._session.memory)
-        return Outcome(task.number, result, cursors=cursors, receipts=self._take_receipts())
+        return Outcome(
+            task.number,
+            result,
+            cursors=cursors,
+            receipts=self._take_receipts(),
+            hits=self._take_hits(),
+        )
 
     def _run(self, task: Task) -> Any:
         tool = self._tools.get(task.tool)
@@ -171,6 +177,11 @@ class Reader:
     def _take_receipts(self) -> tuple[tuple[str, Receipts], ...]:
         taken = ((name, receipts.take()) for name, receipts in self._receipts.items())
         return tuple((name, receipts) for name, receipts in taken if receipts.answers)
+
+    def _take_hits(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        names = self._library.collections
+        taken = ((name, self._library.folder(name).embedding.take_hits()) for name in names)
+        return tuple((name, uris) for name, uris in taken if uris)
 
     def rest(self) -> None:
         """Release models and open index files, which the next call loads again."""

@@ -92,6 +92,8 @@ class Outcome:
     cursors: Mapping[str, Json] | None = None
     receipts: tuple[tuple[str, Receipts], ...] = ()
     """What the answer adds to the receipts of each folder."""
+    hits: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The documents of each folder that were found: the server embeds them first."""
 
 
 READY: Final = "ready"
@@ -150,6 +152,9 @@ class Readers:
         merge_calls(session.memory, outcome.cursors or {})
         for name, receipts in outcome.receipts:
             session.library.record_answer(name, receipts.tokens, receipts.document_tokens)
+        for name, uris in outcome.hits:
+            if name in session.library.collections:
+                session.library.folder(name).embedding.note_hits(uris)
         self._answered += 1
         return outcome.result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,10 @@ from lookfar.config import ServeSettings
 from lookfar.errors import InvalidArgument, LookfarError, NotFound
 from lookfar.serve.http import openapi, rest
 from lookfar.serve.http.guard import LOOPBACK, Guard, Rules
-from lookfar.serve.http.metrics import CONTENT_TYPE
+from lookfar.serve.http.metric_states import describe_fetches, read_states
+from lookfar.serve.http.metrics import CONTENT_TYPE, Family, Kind
+from lookfar.serve.http.probes import Probes, Stopping
+from lookfar.serve.http.scope_checks import check_scope, limit_reach
 from lookfar.serve.http.statuses import (
     NoSuchMethod,
     error_response,
@@ -31,7 +35,7 @@ from lookfar.serve.http.statuses import (
 )
 from lookfar.serve.http.stream import stream
 from lookfar.serve.http.tokens import Tokens
-from lookfar.serve.http.visits import Visit, Watch, get_visit
+from lookfar.serve.http.visits import PROBES, Visit, Watch, get_visit
 from lookfar.serve.http.web import live, static_files
 from lookfar.serve.http.web.routes import web_routes
 from lookfar.serve.tools.tool import Session, Tool
@@ -42,10 +46,13 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from starlette.types import Receive, Scope, Send
 
+    from lookfar.serve.http.oauth.sign_in import SignIn
+
 _MCP: Final = "/mcp"
 _STREAM: Final = "/query_documents_stream"
 _QUERY: Final = "query_documents"
 _CALL: Final = "tools/call"
+_UNDER_WAY: Final[tuple[str, Kind]] = ("Requests being answered.", "gauge")
 _RAGDOCS: Final = ("ragdocs",)
 """The toolset of the system whose HTTP routes these are."""
 
@@ -59,30 +66,39 @@ def make_app(
     tokens: Tokens,
     watch: Watch,
     stopping: Callable[[], bool] = lambda: False,
+    stop: Stopping | None = None,
+    sign_in: SignIn | None = None,
 ) -> Guard:
     """Make the application of one server; ``tools`` are keyed by the names clients see.
 
-    Event streams end when ``stopping`` returns true, so that the server can shut down.
+    Event streams end when ``stopping`` returns true, so that the server can shut down. ``stop``
+    says before that whether the server still wants requests. ``sign_in`` checks the tokens of an
+    issuer.
     """
     caller = rest.Tools(session, tools, watch)
     manager = StreamableHTTPSessionManager(
         app=server, max_request_body_size=settings.max_body_bytes
     )
-    server.middleware.append(_record_calls(watch, tools))
-    endpoints = _Endpoints(caller, tools, settings, tokens, watch)
+    server.middleware.append(_record_calls(watch, tools, session))
+    endpoints = _Endpoints(caller, tools, settings, tokens, watch, sign_in)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        fetching = asyncio.ensure_future(sign_in.keys.prefetch()) if sign_in is not None else None
         try:
             async with manager.run():
                 yield
         finally:
+            if fetching is not None:
+                fetching.cancel()
             caller.close()
 
     app = Starlette(
         routes=[
-            Route(_MCP, _Mcp(manager, tools)),
+            Route(_MCP, _Mcp(manager, tools, session)),
             *endpoints.routes(),
+            *Probes(session, stop or Stopping()).routes(),
+            *(sign_in.routes() if sign_in is not None else []),
             *web_routes(caller, stopping),
         ],
         exception_handlers={
@@ -93,7 +109,7 @@ def make_app(
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False
-    return Guard(app, make_rules(settings), tokens, watch)
+    return Guard(app, make_rules(settings, sign_in), tokens, watch, sign_in)
 
 
 class _Endpoints:
@@ -106,12 +122,14 @@ class _Endpoints:
         settings: ServeSettings,
         tokens: Tokens,
         watch: Watch,
+        sign_in: SignIn | None,
     ) -> None:
         self._caller = caller
         self._tools = tools
         self._settings = settings
         self._tokens = tokens
         self._watch = watch
+        self._sign_in = sign_in
         self._query = next(tool for tool in load_toolset("ragdocs") if tool.name == _QUERY)
 
     def routes(self) -> list[Route]:
@@ -147,22 +165,31 @@ class _Endpoints:
 
     async def openapi(self, _: Request) -> Response:
         document = openapi.make_document(
-            self._tools, self._query, metrics=self._settings.metrics, tokens=self._tokens.needed
+            self._tools,
+            self._query,
+            metrics=self._settings.metrics,
+            tokens=self._tokens.needed or self._sign_in is not None,
         )
         return json_response(document)
 
     async def metrics(self, _: Request) -> Response:
         assert self._watch.metrics is not None
-        counts = await anyio.to_thread.run_sync(_count_documents, self._caller.session)
-        text = self._watch.metrics.text(self._watch.running, counts)
+        states = await anyio.to_thread.run_sync(read_states, self._caller.session)
+        running = self._watch.running
+        states.append(Family("lookfar_requests_under_way", *_UNDER_WAY, [((), running)]))
+        if self._sign_in is not None:
+            states.append(describe_fetches(self._sign_in.keys.fetches))
+        text = self._watch.metrics.text(states)
         return PlainTextResponse(text, media_type=CONTENT_TYPE)
 
 
-def make_rules(settings: ServeSettings) -> Rules:
+def make_rules(settings: ServeSettings, sign_in: SignIn | None = None) -> Rules:
     """Return the guard's limits under these settings."""
+    named = (sign_in.host,) if sign_in is not None else ()
+    published = sign_in.paths if sign_in is not None else frozenset()
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return Rules(
-        names=tuple(dict.fromkeys((*LOOPBACK, host, *settings.hosts))),
+        names=tuple(dict.fromkeys((*LOOPBACK, host, *named, *settings.hosts))),
         origins=settings.origins,
         max_body_bytes=settings.max_body_bytes,
         body_seconds=settings.body_seconds,
@@ -170,26 +197,34 @@ def make_rules(settings: ServeSettings) -> Rules:
         requests_per_second=settings.requests_per_second,
         max_concurrent=settings.max_concurrent,
         streams=frozenset((_MCP, _STREAM, live.PATH)),
-        open=static_files.paths(),
+        open=static_files.paths() | PROBES | published,
     )
 
 
 class _Mcp:
     """The SDK's MCP transport, behind a check of the token's scope."""
 
-    def __init__(self, manager: StreamableHTTPSessionManager, tools: Mapping[str, Tool]) -> None:
+    def __init__(
+        self, manager: StreamableHTTPSessionManager, tools: Mapping[str, Tool], session: Session
+    ) -> None:
         self._manager = manager
         self._tools = tools
+        self._session = session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         visit = get_visit(scope)
-        if visit is not None and visit.token is not None:
-            # The SDK then lets no other token use the sessions that this one begins. A name may be
-            # reused for a token with access to less, so the whole record identifies it.
-            owner = repr((visit.token.name, visit.token.sha256, visit.token.collections))
-            access = AccessToken(token="", client_id=owner, scopes=[visit.token.scope])
+        if visit is not None and visit.grant is not None:
+            # The SDK then lets no other owner use the sessions that this one begins.
+            owner = visit.grant.owner
+            access = AccessToken(
+                token="",
+                client_id=owner.client_id,
+                scopes=[],
+                subject=owner.subject,
+                claims={"iss": owner.issuer},
+            )
             scope["user"] = AuthenticatedUser(access)
-            if not visit.may_write and scope["method"] == "POST":
+            if scope["method"] == "POST" and visit.grant.reads_more:
                 first = await receive()
                 self._check_scope(visit, first.get("body", b""))
                 receive = _replay(first, receive)
@@ -205,9 +240,10 @@ class _Mcp:
             if not isinstance(message, dict) or message.get("method") != _CALL:
                 continue
             params = message.get("params")
-            name = params.get("name") if isinstance(params, dict) else None
+            params = params if isinstance(params, dict) else {}
+            name = params.get("name")
             if isinstance(name, str) and name in self._tools:
-                rest.check_scope(name, self._tools[name], visit)
+                check_scope(name, self._tools[name], params.get("arguments"), visit, self._session)
 
 
 def _replay(first: Any, receive: Receive) -> Receive:
@@ -220,15 +256,22 @@ def _replay(first: Any, receive: Receive) -> Receive:
     return receive_next
 
 
-def _record_calls(watch: Watch, tools: Mapping[str, Tool]) -> ServerMiddleware[Any]:
+def _record_calls(
+    watch: Watch, tools: Mapping[str, Tool], session: Session
+) -> ServerMiddleware[Any]:
     """Return a middleware that records calls over MCP like those over REST."""
 
     async def record(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
         params = ctx.params if isinstance(ctx.params, dict) else {}
         name = params.get("name")
+        visit = get_visit(ctx.request.scope) if ctx.request is not None else None
+        if visit is not None and visit.grant is not None:
+            # The owner of a session may have got another token since it began.
+            visit.grant.limit_reach(changes=False)
         if ctx.method != _CALL or not isinstance(name, str) or name not in tools:
             return await call_next(ctx)
-        visit = get_visit(ctx.request.scope) if ctx.request is not None else None
+        check_scope(name, tools[name], params.get("arguments"), visit, session)
+        limit_reach(tools[name], visit)
         with watch.call(name, params.get("arguments") or {}, visit) as fields:
             result = await call_next(ctx)
             if getattr(result, "is_error", False):
@@ -236,15 +279,6 @@ def _record_calls(watch: Watch, tools: Mapping[str, Tool]) -> ServerMiddleware[A
             return result
 
     return record
-
-
-def _count_documents(session: Session) -> list[tuple[str, int]]:
-    library = session.library
-    folders = {name: library.folder(name) for name in library.collections}
-    return [
-        (name, folder.status(collection=name, check=False).counts.documents)
-        for name, folder in folders.items()
-    ]
 
 
 async def _handle_error(request: Request, error: Exception) -> Response:

@@ -1,8 +1,9 @@
 """The guard around everything that is served over HTTP, including routes that are added later.
 
 It refuses requests that name another host (421) or come from a page of another site (403), requests
-without a valid token where tokens are required (401), too many (429, 503), too large (413) or too
-slow (408) ones, and responses that take too long (504). Request bodies are read here completely.
+without a valid token where tokens are required (401) or with one that allows nothing (403), too
+many (429, 503), too large (413) or too slow (408) ones, and responses that take too long (504).
+Request bodies are read here completely.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import logging
 import re
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,21 +23,22 @@ import anyio
 
 from lookfar.errors import LookfarError
 from lookfar.serve.http import statuses
+from lookfar.serve.http.buckets import Buckets
+from lookfar.serve.http.grants import Grant, grant_for
+from lookfar.serve.http.log_lines import REQUEST_ID
 from lookfar.serve.http.tokens import Tokens
-from lookfar.serve.http.visits import KEY, Visit, Watch
-from lookfar.serve.tools.tool import REACHABLE
+from lookfar.serve.http.visits import KEY, LIVE, PROBES, Visit, Watch
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from lookfar.serve.http.oauth.sign_in import SignIn
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 _log = logging.getLogger("lookfar.http")
 _ID: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.A)
-_BURST_SECONDS: Final = 2.0
-"""A client may exceed its rate by what accumulates in this time."""
 _WRONG_TOKENS_PER_SECOND: Final = 2.0
-_MAX_CLIENTS: Final = 10_000
 _BODIES: Final = 4
 """Bodies of the largest size that may be in memory at the same time."""
 _STREAMS: Final = 4
@@ -81,10 +82,18 @@ class _ClientLeft(Exception):
 class Guard:
     """An ASGI application that wraps another one."""
 
-    def __init__(self, app: ASGIApp, rules: Rules, tokens: Tokens, watch: Watch) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        rules: Rules,
+        tokens: Tokens,
+        watch: Watch,
+        sign_in: SignIn | None = None,
+    ) -> None:
         self.app = app
         self._rules = rules
         self._tokens = tokens
+        self._sign_in = sign_in
         self._watch = watch
         self._names = frozenset(name.lower() for name in rules.names)
         self._rate = Buckets(rules.requests_per_second)
@@ -103,6 +112,7 @@ class Guard:
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         visit = Visit(_request_id(scope), scope["method"])
         scope[KEY] = visit
+        REQUEST_ID.set(visit.id)  # For this task, which handles one request.
         extra = [(b"x-request-id", visit.id.encode("ascii")), *self._cors_headers(scope)]
 
         async def respond(message: Message) -> None:
@@ -140,11 +150,15 @@ class Guard:
             await _answer_preflight(send)
             return
         if scope["path"] not in self._rules.open or scope["method"] not in ("GET", "HEAD"):
-            self._authorize(visit, scope)
-        client = visit.token.name if visit.token else _client_address(scope)
-        self._limit(self._rate, client, "Too many requests.")
+            await self._authorize(visit, scope)
+        # A load balancer probes from the address that its clients' requests come from, too.
+        if scope["path"] not in PROBES:
+            client = visit.grant.client if visit.grant else _client_address(scope)
+            self._limit(self._rate, client, "Too many requests", "serve.requests_per_second")
         stream = scope["path"] in self._rules.streams
-        with self._reserve_slot(stream), self._reserve_memory() as memory:
+        # A server that is busy is alive: restarting it would cut off its answers.
+        slot = nullcontext() if scope["path"] == LIVE else self._reserve_slot(stream)
+        with slot, self._reserve_memory() as memory:
             await body.read(self._rules, memory)
             if stream:
                 await self._stream(visit, scope, body, send)
@@ -199,27 +213,61 @@ class Guard:
                     hint="Add the site to serve.origins if it is yours.",
                 )
 
-    def _authorize(self, visit: Visit, scope: Scope) -> None:
+    async def _authorize(self, visit: Visit, scope: Scope) -> None:
         self._tokens.current()
-        if not self._tokens.needed:
+        if not self._tokens.needed and self._sign_in is None:
             return
         given = _values(scope, b"authorization")
         kind, _, presented = (given[0] if len(given) == 1 else "").partition(" ")
-        token = self._tokens.owner(presented.strip()) if kind.lower() == "bearer" else None
-        if token is None:
-            if given:
-                self._limit(self._wrong_tokens, _client_address(scope), "Too many wrong tokens.")
-            raise statuses.Unauthorized(
-                "The token is wrong." if given else "This server requires a token.",
-                hint="Send Authorization: Bearer TOKEN; lookfar tokens add NAME creates one.",
-            )
-        visit.token, visit.may_write = token, token.may_write
+        grant = None
+        reason = "The token is wrong." if given else ""
+        if kind.lower() == "bearer":
+            grant, reason = await self._find_grant(presented.strip(), scope)
+        elif given:
+            self._count_wrong_token(scope)
+        if grant is None:
+            visit.reason = reason
+            raise self._make_refusal(reason)
+        visit.grant = grant
         # Set for this task and those it starts, including an MCP session that begins here.
-        REACHABLE.set(token.collections)
+        grant.limit_reach(changes=False)
+
+    async def _find_grant(self, presented: str, scope: Scope) -> tuple[Grant | None, str]:
+        """Return what a token allows, or why it is refused."""
+        token = self._tokens.owner(presented)
+        if token is not None:
+            return grant_for(token), ""
+        if self._sign_in is None:
+            self._count_wrong_token(scope)
+            return None, "The token is wrong."
+        from lookfar.serve.http.oauth.token_checks import Refused
+
+        try:
+            return await self._sign_in.check(presented), ""
+        except Refused as refused:
+            if not refused.signed:
+                self._count_wrong_token(scope)
+            return None, refused.reason
+
+    def _count_wrong_token(self, scope: Scope) -> None:
+        self._limit(self._wrong_tokens, _client_address(scope), "Too many wrong tokens")
+
+    def _make_refusal(self, reason: str) -> statuses.Unauthorized:
+        hint = "Send Authorization: Bearer TOKEN; lookfar tokens add NAME creates one."
+        if self._sign_in is not None:
+            hint = f"Sign in at {self._sign_in.issuer}, or ask for a token."
+        error = statuses.Unauthorized(reason or "This server requires a token.", hint=hint)
+        if self._sign_in is not None:
+            error.challenge = self._sign_in.challenge(reason)
+        return error
 
     def _is_still_authorized(self, visit: Visit) -> bool:
         current = self._tokens.current()
-        return not self._tokens.needed or visit.token in current
+        if visit.grant is None:
+            return not self._tokens.needed and self._sign_in is None
+        return time.time() < visit.grant.expires and (
+            visit.grant.token is None or visit.grant.token in current
+        )
 
     def _is_preflight(self, scope: Scope) -> bool:
         """Return whether this is a CORS preflight request of an allowed site."""
@@ -235,19 +283,23 @@ class Guard:
             if origin in self._rules.origins:
                 return [
                     (b"access-control-allow-origin", origin.encode("latin-1")),
-                    (b"access-control-expose-headers", b"x-request-id, mcp-session-id"),
+                    (
+                        b"access-control-expose-headers",
+                        b"x-request-id, mcp-session-id, www-authenticate",
+                    ),
                     (b"vary", b"origin"),
                 ]
         return []
 
     # -- limits ------------------------------------------------------------------------------
 
-    def _limit(self, buckets: Buckets, client: str, message: str) -> None:
+    def _limit(self, buckets: Buckets, client: str, reason: str, setting: str = "") -> None:
+        """Refuse a client that has used up its tokens; ``setting`` names the limit, if any does."""
         wait = buckets.take(client)
         if wait:
             raise statuses.RateLimited(
-                message,
-                hint=f"Wait {wait:.1f} seconds (serve.requests_per_second).",
+                f"{reason}.",
+                hint=f"Wait {wait:.1f} seconds{f' ({setting})' if setting else ''}.",
                 details={"retry_after": round(wait, 3)},
             )
 
@@ -348,28 +400,6 @@ class _Body:
         except (TimeoutError, _ClientLeft):
             return False
         return self._ended
-
-
-class Buckets:
-    """A token bucket per client, which limits its request rate."""
-
-    def __init__(self, per_second: float) -> None:
-        self._rate = per_second
-        self._size = max(per_second * _BURST_SECONDS, 1.0)
-        self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def take(self, client: str) -> float:
-        """Take a token; return 0, or the seconds to wait if the bucket is empty."""
-        if not self._rate:
-            return 0.0
-        now = time.monotonic()
-        level, since = self._clients.pop(client, (self._size, now))
-        level = min(self._size, level + (now - since) * self._rate)
-        wait = 0.0 if level >= 1 else (1 - level) / self._rate
-        self._clients[client] = (level if wait else level - 1, now)
-        if len(self._clients) > _MAX_CLIENTS:
-            self._clients.popitem(last=False)
-        return wait
 
 
 def _too_large(limit: int) -> statuses.BodyTooLarge:

@@ -7,8 +7,10 @@ not read their response.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
+import logging
+import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -17,9 +19,9 @@ import anyio
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from lookfar import config
+from lookfar import __version__, config
 from lookfar.common.garbage import collect_seldom
-from lookfar.errors import InvalidArgument, LookfarError
+from lookfar.errors import InvalidArgument, InvalidConfig, LookfarError
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.daemon.readers import Opening, Readers
 from lookfar.serve.daemon.services import (
@@ -32,19 +34,24 @@ from lookfar.serve.daemon.services import (
 from lookfar.serve.http.app import make_app
 from lookfar.serve.http.log_lines import logging_to
 from lookfar.serve.http.metrics import Metrics
+from lookfar.serve.http.oauth.addresses import is_loopback
+from lookfar.serve.http.probes import Stopping
 from lookfar.serve.http.statuses import error_response
 from lookfar.serve.http.tokens import Tokens
 from lookfar.serve.http.visits import Watch
 from lookfar.serve.mcp.changes import Changes
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from lookfar.config import ServeSettings
     from lookfar.serve.daemon.endpoint import ClientRequest
+    from lookfar.serve.http.oauth.sign_in import SignIn
     from lookfar.serve.http.traces import Traces
 
-
-_GRACE_SECONDS: Final = 3
-"""How long running calls may continue after Ctrl-C."""
+_log = logging.getLogger("lookfar.server")
+_DRAIN_STEP_SECONDS: Final = 0.1
+"""How often a draining server looks whether it was interrupted again."""
 _KEEP_ALIVE_SECONDS: Final = 60
 """How long a connection without requests stays open."""
 _HEAD_SECONDS: Final = 10.0
@@ -64,15 +71,40 @@ class TokenNeeded(LookfarError):
 
 
 class _Server(uvicorn.Server):
-    """A server that ends event streams first: they would keep it running forever."""
+    """A server that stops in order: new requests go elsewhere, streams end, answers finish."""
 
-    def __init__(self, config: uvicorn.Config, changes: Changes) -> None:
+    def __init__(
+        self, config: uvicorn.Config, changes: Changes, stop: Stopping, drain_seconds: float
+    ) -> None:
         super().__init__(config)
         self._changes = changes
+        self._stop = stop
+        self._drain_seconds = drain_seconds
+        self._drains = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop at the first signal, and at once at the second one."""
+        if sig == signal.SIGINT:
+            self._drains = False  # Ctrl-C comes from a keyboard, not from a load balancer.
+            super().handle_exit(sig, frame)
+        # Uvicorn would repeat SIGTERM at the end, which kills the process before it closes its
+        # index and writes the end of its log.
+        elif self.should_exit:
+            self._drains, self.force_exit = False, True
+        else:
+            self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._changes.close()
+        self._stop.draining = True
+        _log.info("stopping")
+        await self._drain()
+        self._changes.close()  # Event streams would keep the server running forever.
         await super().shutdown(sockets)
+
+    async def _drain(self) -> None:
+        until = time.monotonic() + self._drain_seconds
+        while self._drains and time.monotonic() < until:
+            await anyio.sleep(_DRAIN_STEP_SECONDS)
 
 
 class _Connection(H11Protocol):
@@ -175,7 +207,7 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
     loaded = load_request_settings(request, *roots[:1])
     settings, offer = loaded.serve, Offer.from_settings(loaded)
     tokens = Tokens(config.tokens_file(settings, request.env), config.read_tokens(request.env))
-    if not tokens.needed and not _is_loopback(settings.host):
+    if not (tokens.needed or settings.oauth_issuer or is_loopback(settings.host)):
         raise TokenNeeded(
             f"Other machines can reach {settings.host}, and there is no token to protect it.",
             hint="Create one first: lookfar tokens add NAME. Or serve at 127.0.0.1.",
@@ -183,6 +215,8 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
     with ExitStack() as stack:
         traces = stack.enter_context(_tracing(settings))
         bound = stack.enter_context(_open_socket(settings.host, settings.port))
+        address = _format_url(settings.host, bound)
+        sign_in = _open_sign_in(settings, address)
         stack.enter_context(logging_to(settings.log_file, settings.log_level))
         log_foreign(loaded)
         changes = Changes()
@@ -204,43 +238,77 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
                 readers=readers,
             )
         )
-        watch = Watch(
-            Metrics() if settings.metrics else None,
-            traces,
-            log_requests=settings.access_log,
-            log_arguments=settings.log_arguments,
-        )
+        stop = Stopping()
         app = make_app(
             offer.make_server(session, changes),
             session,
             offer.tools_by_name,
             settings,
             tokens=tokens,
-            watch=watch,
+            watch=_make_watch(settings, traces),
             stopping=lambda: changes.closed,
+            stop=stop,
+            sign_in=sign_in,
         )
         collect_seldom()
-        anyio.run(_serve, app, bound, changes, lambda: on_ready(_format_url(settings.host, bound)))
+        server = _Server(_configure(app, settings), changes, stop, settings.drain_seconds)
+
+        def announce() -> None:
+            on_ready(address)
+            _log.info("started", extra={"address": address, "version": __version__})
+
+        anyio.run(_serve, server, bound, changes, announce)
+
+
+def _open_sign_in(settings: ServeSettings, address: str) -> SignIn | None:
+    """Return what checks the tokens of an issuer; imported only if there is one."""
+    if not settings.oauth_issuer:
+        _refuse_missing_issuer(settings)
+        return None
+    from lookfar.serve.http.oauth.sign_in import SignIn
+
+    return SignIn(settings, address)
+
+
+def _refuse_missing_issuer(settings: ServeSettings) -> None:
+    """Refuse settings for signing in that have no effect: the server may be open without them."""
+    for key in ("oauth_resource", "oauth_audience", "oauth_jwks_url", "oauth_scopes"):
+        if getattr(settings, key):
+            raise InvalidConfig(
+                f"serve.{key} is set, but serve.oauth_issuer is not, so users cannot sign in.",
+                hint=f"Set serve.oauth_issuer, or remove serve.{key}.",
+                details={"key": "serve.oauth_issuer"},
+            )
+
+
+def _make_watch(settings: ServeSettings, traces: Traces | None) -> Watch:
+    return Watch(
+        Metrics() if settings.metrics else None,
+        traces,
+        log_requests=settings.access_log,
+        log_arguments=settings.log_arguments,
+    )
+
+
+def _configure(app: Any, settings: ServeSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_Connection,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        ws="none",
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        # A whole number in its signature, but only compared with the time that has passed.
+        timeout_graceful_shutdown=settings.grace_seconds,  # type: ignore[arg-type]
+    )
 
 
 async def _serve(
-    app: Any, bound: socket.socket, changes: Changes, ready: Callable[[], None]
+    server: _Server, bound: socket.socket, changes: Changes, ready: Callable[[], None]
 ) -> None:
     changes.bind_loop()
-    server = _Server(
-        uvicorn.Config(
-            app,
-            http=_Connection,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="on",
-            ws="none",
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=_GRACE_SECONDS,
-        ),
-        changes,
-    )
     ready()
     await server.serve(sockets=[bound])
 
@@ -264,13 +332,6 @@ def _tracing(settings: ServeSettings) -> Iterator[Traces | None]:
         yield traces
     finally:
         traces.close()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _format_url(host: str, bound: socket.socket) -> str:

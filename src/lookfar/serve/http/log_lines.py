@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import queue
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +34,10 @@ _STANDARD_FIELDS: Final = frozenset(
 """Attributes that every record has; all others came in ``extra``."""
 
 
+REQUEST_ID: ContextVar[str] = ContextVar("REQUEST_ID", default="")
+"""The ID of the request that is being handled; empty outside of one."""
+
+
 class JsonLines(logging.Formatter):
     """Formats a record as one line of JSON."""
 
@@ -49,6 +55,34 @@ class JsonLines(logging.Formatter):
         return json.dumps(shape, default=str, separators=(",", ":"))
 
 
+class _StderrHandler(logging.Handler):
+    """Writes to the descriptor of stderr, past the locks of its stream and of this handler.
+
+    While stderr is not read, the thread that writes is stuck. It must hold nothing then that the
+    interpreter waits for at its end. Only that one thread writes, so no lock is needed.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+
+    def createLock(self) -> None:  # noqa: N802
+        self.lock = None
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Write a record; since Python 3.13 the inherited method cannot do without a lock."""
+        wanted = bool(self.filter(record))
+        if wanted:
+            self.emit(record)
+        return wanted
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = f"{self.format(record)}\n".encode()
+        with suppress(OSError):
+            while line:
+                line = line[os.write(self._descriptor, line) :]
+
+
 class _QueueHandler(logging.Handler):
     """Writes records in a thread, and drops them when its queue is full."""
 
@@ -61,6 +95,9 @@ class _QueueHandler(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
+        # Here, because the thread that writes does not have the context of the request.
+        if (request_id := REQUEST_ID.get()) and "request_id" not in vars(record):
+            record.request_id = request_id
         try:
             self._queue.put_nowait(record)
         except queue.Full:
@@ -95,7 +132,7 @@ def logging_to(file: str, level: str) -> Iterator[None]:
         except OSError as error:
             raise from_os_error(error, f"opening the log {file}") from error
     else:
-        target = logging.StreamHandler(sys.stderr)
+        target = _make_stderr_handler()
     target.setFormatter(JsonLines())
     handler = _QueueHandler(target)
     root, own = logging.getLogger(), logging.getLogger(_OWN)
@@ -110,6 +147,13 @@ def logging_to(file: str, level: str) -> Iterator[None]:
         root.setLevel(levels[0])
         own.setLevel(levels[1])
         handler.close()
+
+
+def _make_stderr_handler() -> logging.Handler:
+    try:
+        return _StderrHandler(sys.stderr.fileno())
+    except (OSError, ValueError, AttributeError):  # Something else took the place of stderr.
+        return logging.StreamHandler(sys.stderr)
 
 
 def milliseconds(began: float) -> float:

@@ -7,14 +7,33 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 Labels = tuple[tuple[str, str], ...]
+Kind = Literal["counter", "gauge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric with its values at this moment."""
+
+    name: str
+    help_text: str
+    kind: Kind
+    samples: Sequence[tuple[Labels, float]]
+
+    def lines(self) -> Iterator[str]:
+        if self.samples:
+            yield from _header(self.name, self.help_text, self.kind)
+        for labels, value in self.samples:
+            number = int(value) if float(value).is_integer() else repr(float(value))
+            yield f"{self.name}{_format_labels(labels)} {number}"
 
 
 class _Histogram:
@@ -63,8 +82,8 @@ class Metrics:
         with self._lock:
             self._tools.observe((("tool", name),), seconds)
 
-    def text(self, running: int, documents: Iterable[tuple[str, int]]) -> str:
-        """Return all metrics; ``documents`` is the number of documents per collection."""
+    def text(self, states: Iterable[Family]) -> str:
+        """Return all metrics: what was counted, and ``states``."""
         with self._lock:
             lines = [
                 *_counter("lookfar_requests_total", "Requests answered.", self._responses),
@@ -72,13 +91,8 @@ class Metrics:
                 *self._requests.lines(),
                 *self._tools.lines(),
             ]
-        lines += [*_header("lookfar_requests_under_way", "Requests being answered.", "gauge")]
-        lines.append(f"lookfar_requests_under_way {running}")
-        lines += [*_header("lookfar_documents", "Documents in the index.", "gauge")]
-        lines += [
-            f"lookfar_documents{_format_labels((('collection', name),))} {count}"
-            for name, count in documents
-        ]
+        for family in states:
+            lines += family.lines()
         return "\n".join(lines) + "\n"
 
 

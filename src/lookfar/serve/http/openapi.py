@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lookfar import __version__
-from lookfar.serve.http.rest import changes_something
+from lookfar.serve.http.scope_checks import changes_something
 from lookfar.serve.http.statuses import STATUSES
 from lookfar.serve.http.web import live, pictures
 from lookfar.serve.http.web.api import ROWS
@@ -83,6 +83,11 @@ _HEALTH: Final = {
     "required": ["status", "name", "version"],
     "properties": {"status": {"const": "ok"}, "name": {"type": "string"}},
 }
+_PROBE: Final = {
+    "type": "object",
+    "required": ["status"],
+    "properties": {"status": {"type": "string"}},
+}
 _STATUS: Final = {
     "type": "object",
     "required": ["status", "document_count", "queue_size", "failed_files", "collections"],
@@ -126,6 +131,8 @@ def make_document(tools: Mapping[str, Tool], query: Tool, *, metrics: bool, toke
 def _server_paths(query: Tool) -> Json:
     return {
         "/health": {"get": _operation("health", "Whether the server is running.", _HEALTH)},
+        "/livez": {"get": _open("livez", "Whether the process handles requests.")},
+        "/readyz": {"get": _open("readyz", "Whether the server should get requests now.")},
         "/status": {"get": _operation("status", "What is indexed, and what failed.", _STATUS)},
         "/tools": {"get": _operation("tools", "The list of tools.", _TOOLS)},
         "/openapi.json": {"get": _operation("openapi", "This document.", {"type": "object"})},
@@ -142,6 +149,11 @@ def _server_paths(query: Tool) -> Json:
             )
         },
     }
+
+
+def _open(name: str, summary: str) -> Json:
+    """Return an operation that needs no token."""
+    return {**_operation(name, summary, _PROBE), "security": []}
 
 
 def _page_paths() -> Json:

@@ -21,7 +21,8 @@ from starlette.responses import Response
 from lookfar.collections.passes import Closing
 from lookfar.errors import ConfirmationNeeded, InvalidArgument, LookfarError, NotFound
 from lookfar.index.progress import OnProgress, Progress
-from lookfar.serve.http.statuses import NotJson, ScopeTooSmall, error_response, json_response
+from lookfar.serve.http.scope_checks import check_scope, limit_reach
+from lookfar.serve.http.statuses import NotJson, error_response, json_response
 from lookfar.serve.http.visits import LEFT, Visit, Watch, get_visit
 from lookfar.serve.tools.tool import Json, Result, Session, Tool
 from lookfar.serve.toolsets import explain_missing_tool
@@ -103,8 +104,9 @@ class Tools:
     async def call(self, request: Request, name: str, tool: Tool) -> Response:
         """Call a tool with the body of a request, and return the response."""
         visit = get_visit(request.scope)
-        check_scope(name, tool, visit)
         arguments = await read_arguments(request)
+        check_scope(name, tool, arguments, visit, self.session)
+        limit_reach(tool, visit)
         call = HttpCall()
         working = asyncio.ensure_future(
             self.run(
@@ -165,19 +167,6 @@ def refuse(tool: Tool, error: LookfarError, visit: Visit | None) -> Response:
     if visit is not None:
         visit.code = code
     return error_response(error, code)
-
-
-def check_scope(name: str, tool: Tool, visit: Visit | None) -> None:
-    """Refuse a read-only token for a tool that changes anything, even an index."""
-    if visit is not None and not visit.may_write and changes_something(tool):
-        raise ScopeTooSmall(
-            f"{name} makes changes, and this token is read-only.",
-            hint="Use a token that may write: lookfar tokens add NAME --write",
-        )
-
-
-def changes_something(tool: Tool) -> bool:
-    return tool.writes or not tool.read_only
 
 
 async def read_arguments(request: Request) -> Json:

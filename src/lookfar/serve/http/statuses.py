@@ -29,10 +29,17 @@ class ForeignOrigin(LookfarError):
 
 class Unauthorized(LookfarError):
     code = "UNAUTHORIZED"
+    challenge = 'Bearer realm="lookfar"'
+    """The ``WWW-Authenticate`` header: how to get a token."""
 
 
 class ScopeTooSmall(LookfarError):
     code = "SCOPE_TOO_SMALL"
+    challenge = 'Bearer error="insufficient_scope", scope="write"'
+
+
+class IssuerUnavailable(LookfarError):
+    code = "ISSUER_UNAVAILABLE"
 
 
 class NoSuchMethod(LookfarError):
@@ -57,6 +64,10 @@ class RateLimited(LookfarError):
 
 class ServerBusy(LookfarError):
     code = "SERVER_BUSY"
+
+
+class NotReady(LookfarError):
+    code = "NOT_READY"
 
 
 class TimedOut(LookfarError):
@@ -88,6 +99,8 @@ STATUSES: Final[Mapping[type[LookfarError], int]] = {
     errors.IndexTooNew: 503,
     errors.IOFailed: 503,
     errors.ModelUnavailable: 503,
+    IssuerUnavailable: 503,
+    NotReady: 503,
     ServerBusy: 503,
     TimedOut: 504,
 }
@@ -120,10 +133,8 @@ def json_response(
 def error_response(error: LookfarError, code: str = "") -> Response:
     status = get_status(error)
     headers: dict[str, str] = {}
-    if status == 401:
-        headers["WWW-Authenticate"] = 'Bearer realm="lookfar"'
-    if isinstance(error, ScopeTooSmall):
-        headers["WWW-Authenticate"] = 'Bearer error="insufficient_scope", scope="write"'
+    if isinstance(error, Unauthorized | ScopeTooSmall):
+        headers["WWW-Authenticate"] = error.challenge
     if status in (429, 503) or isinstance(error, errors.IndexBusy):
         headers["Retry-After"] = str(math.ceil(error.details.get(_RETRY, 1)))
     if isinstance(error, NoSuchMethod) and "allowed" in error.details:

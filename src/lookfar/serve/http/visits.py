@@ -17,14 +17,17 @@ from lookfar.serve.http.log_lines import milliseconds
 from lookfar.serve.mcp.server import clip
 
 if TYPE_CHECKING:
+    from lookfar.serve.http.grants import Grant
     from lookfar.serve.http.metrics import Metrics
-    from lookfar.serve.http.tokens import Token
     from lookfar.serve.http.traces import Traces
 
 KEY: Final = "lookfar.visit"
 """The key of the visit in the scope of a request."""
 OTHER: Final = "other"
 """Stands for unknown routes and methods."""
+LIVE: Final = "/livez"
+READY: Final = "/readyz"
+PROBES: Final = frozenset((LIVE, READY))
 LEFT: Final = 499
 """Logged as the status if the client left before the response began."""
 _KNOWN_METHODS: Final = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split())
@@ -43,9 +46,10 @@ class Visit:
     status: int = 0
     code: str = ""
     """The code of the error it ended with."""
-    token: Token | None = None
-    """The token it was authorized by, if tokens are required."""
-    may_write: bool = True
+    reason: str = ""
+    """Why its token was refused."""
+    grant: Grant | None = None
+    """What its token allows, if tokens are required."""
 
 
 def get_visit(scope: Mapping[str, Any]) -> Visit | None:
@@ -95,11 +99,14 @@ class Watch:
                 "route": route,
                 "status": status,
                 "ms": milliseconds(visit.began),
-                **({"client": visit.token.name} if visit.token else {}),
+                **({"client": visit.grant.client} if visit.grant else {}),
                 **({"code": visit.code} if visit.code else {}),
+                **({"reason": visit.reason} if visit.reason else {}),
             }
             # A failure of the server is worth a line in any log.
             level = logging.WARNING if status >= _SERVER_ERROR else self._level
+            if route in PROBES:  # They come every few seconds, and 503 is not a failure of theirs.
+                level = logging.DEBUG
             _requests.log(level, "%s %s %d", method, route, status, extra=fields)
 
     def _span(self, visit: Visit, scope: Mapping[str, Any]) -> AbstractContextManager[None]:
