@@ -48,6 +48,7 @@ def test_generated_tables_are_up_to_date(page: str, name: str, content: str) -> 
 
 def test_every_kind_of_table_exists() -> None:
     wanted = {"commands", "settings", "errors", "formats", "languages", "extractors"}
+    wanted |= {"install-links"}
     wanted |= {f"options {name}" for name in SHOWN}
     wanted |= {f"tools {name}" for name in NAMES if name != ALL}
     wanted |= {f"migration {name}" for name in SYSTEMS}

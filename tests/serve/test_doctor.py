@@ -248,7 +248,7 @@ def test_a_model_that_is_not_there(handbook: Path, home: Path, run: Run) -> None
 
 
 def test_without_git(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_checks.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr("lookfar.sources.git.history.find_program", lambda *_: None)
     (finding,) = examine()["git"]
     assert finding.state == "warning"
 

@@ -152,10 +152,11 @@ class Suite:
         found = re.findall(r"^\s+- (\S+) \[([^\]]+)\]$", listed, re.MULTILINE)
         return {name: frozenset(revisions.split(",")) for name, revisions in found}
 
-    def checks(self, url: str, revision: str, folder: Path) -> list[Check]:
-        """Run all scenarios of `revision` against the server at `url`."""
+    def checks(self, url: str, revision: str, folder: Path, scenario: str = "") -> list[Check]:
+        """Run one or all scenarios of `revision` against the server at `url`."""
+        chosen = ("--scenario", scenario, "--force") if scenario else ("--suite", "all")
         run = self.conformance(
-            "server", "--url", url, "--suite", "all", "--spec-version", revision, "-o", folder
+            "server", "--url", url, *chosen, "--spec-version", revision, "-o", folder
         )
         checks = []
         for file in sorted(folder.glob("*/checks.json")):
@@ -172,5 +173,7 @@ class Suite:
     def inspect(self, command: list[str], era: str) -> subprocess.CompletedProcess[str]:
         """List the tools of a server on stdio, with the inspector's strict look at schemas."""
         program = self.modules / "inspector" / "clients" / "launcher" / "build" / "index.js"
-        options = f"--cli --strict --format json --method tools/list --protocol-era {era}"
+        # A busy machine needs longer to start a server than the inspector waits by default.
+        options = "--cli --connect-timeout 100000 --strict --format json --method tools/list"
+        options = f"{options} --protocol-era {era}"
         return self.node.run(program, *options.split(), "--", *command, timeout=120)

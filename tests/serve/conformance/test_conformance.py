@@ -34,10 +34,11 @@ LEFT_OUT = {
     "tasks-status-notifications": "the tasks extension is not offered",
     "tasks-required-task-error": "the tasks extension is not offered",
     "tasks-mrtr-composition": "the tasks extension is not offered",
-    "sep-2640-skills-directory": "the skills extension is not offered: documents are resources",
-    "sep-2640-skills-enumeration": "the skills extension is not offered",
-    "sep-2640-skills-manifest": "the skills extension is not offered",
+    "sep-2640-skills-directory": "skills are single files, so directories are not listed",
 }
+
+# Scenarios of extensions that are offered.
+EXTENSIONS = ("sep-2640-skills-enumeration", "sep-2640-skills-manifest")
 
 # Recommendations that are not followed, and why. The scenario that looks for them has no others.
 NOT_FOLLOWED = {
@@ -104,7 +105,7 @@ def test_every_scenario_is_run_or_left_out(suite: Suite) -> None:
     scenarios = suite.scenarios()
     run = {name for name, revisions in scenarios.items() if revisions & {*REVISIONS}}
     assert run
-    assert scenarios.keys() - run == LEFT_OUT.keys()
+    assert scenarios.keys() - run == LEFT_OUT.keys() | {*EXTENSIONS}
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -113,6 +114,14 @@ def test_conformance(suite: Suite, url: str, revision: str, tmp_path: Path) -> N
     checks = suite.checks(url, revision, tmp_path)
     wanted = {name for name, revisions in suite.scenarios().items() if revision in revisions}
     assert {check.scenario for check in checks} == wanted
+    assert not faults(checks)
+
+
+@pytest.mark.parametrize("scenario", EXTENSIONS)
+def test_extensions(suite: Suite, url: str, scenario: str, tmp_path: Path) -> None:
+    """An extension that is offered is offered as its authors read it."""
+    checks = suite.checks(url, REVISIONS[1], tmp_path, scenario)
+    assert {check.scenario for check in checks} == {scenario}
     assert not faults(checks)
 
 

@@ -6,11 +6,9 @@ Each has a real socket to the part of the daemon that serves it, in this process
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import socket
 import struct
-import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -41,6 +39,9 @@ from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets import load_tools
 from serve.mcp.served import Home, connected, said, write_documents
 from serve.processes import DEADLINE, eventually
+
+fcntl = pytest.importorskip("fcntl", reason="asks the system how full a socket is")
+termios = pytest.importorskip("termios", reason="asks the system how full a socket is")
 
 INITIALIZE = {
     "protocolVersion": "2025-11-25",

@@ -54,7 +54,8 @@ def test_documents_are_listed_page_by_page(
                 page = agent.run(lambda: agent.client.list_resources(cursor=cursor))  # noqa: B023
                 pages.append(page.resources)
                 cursor = page.next_cursor
-            assert [len(page) for page in pages] == [100, 100, 30]
+            assert [len(page) for page in pages] == [101, 100, 30]
+            assert pages[0].pop(0).name == "lookfar", "the skill comes first"
             listed = [each for page in pages for each in page]
             assert [each.name for each in listed] == [f"{at:03}.md" for at in range(230)]
             assert listed[7].title == "Title 7"
@@ -72,7 +73,8 @@ def test_what_is_not_indexed_yet_has_no_resources(
     portal: BlockingPortal, home: Home, docs: Path
 ) -> None:
     with in_memory(portal, home, docs) as agent:
-        assert agent.run(agent.client.list_resources).resources == []
+        listed = agent.run(agent.client.list_resources).resources
+        assert [each.name for each in listed] == ["lookfar"], "only the skill"
 
 
 def test_every_listed_resource_can_be_read(local: Agent) -> None:

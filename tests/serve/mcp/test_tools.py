@@ -632,6 +632,7 @@ def test_several_roots_answer_together(
         assert agent.refused("search", query="gazebo", as_of=1)["code"] == "INVALID_ARGUMENT"
         resources = agent.run(agent.client.list_resources).resources
         assert [str(each.uri) for each in resources] == [
+            "skill://lookfar/SKILL.md",
             "lookfar://red/same.md",
             "lookfar://blue/same.md",
         ]

@@ -380,3 +380,26 @@ def test_without_a_client_the_generic_entry_is_printed(
     assert "Add the entry" in result.stderr
     details = report()["error"]["details"]
     assert details["entry"] == json.loads(text)
+
+
+def test_setup_indexes_packages_only_if_the_user_says_so(
+    codex: Path, project: Path, setup: Setup
+) -> None:
+    from lookfar.library import Library
+    from outside.installed import install_python
+
+    assert codex.exists()
+    install_python(project, "ziplib", "1.0", {"ziplib.py": "def zip_up(): ...\n"})
+
+    def count() -> int | None:
+        with Library.open(project) as library:
+            return library.statuses()[0].packages
+
+    asked = setup("--client", "codex", "--no-snippet", answers="y\nn\n", index=True)
+    assert "Index the 1 package that harbour uses" in asked.output
+    assert count() is None
+    setup("--client", "codex", "--no-snippet", "--yes", index=True)
+    assert count() is None
+    done = setup("--client", "codex", "--no-snippet", "--yes", "--packages", index=True)
+    assert "1 package indexed" in done.output
+    assert count() == 1

@@ -11,6 +11,7 @@ from lookfar.errors import InvalidArgument
 @dataclass(frozen=True, slots=True)
 class Prompt:
     name: str
+    title: str
     description: str
     arguments: Mapping[str, tuple[str, bool]]
     """The description of each argument, and whether it is required."""
@@ -50,12 +51,14 @@ def _what_changed(given: Mapping[str, str]) -> str:
 PROMPTS = (
     Prompt(
         "answer_with_citations",
+        "Answer with citations",
         "Answer a question from the project's documents, with a citation for every statement.",
         {"question": ("what you want to know", True)},
         _answer_with_citations,
     ),
     Prompt(
         "what_changed",
+        "What changed",
         "What changed about a topic, and where it is documented.",
         {"topic": ("a feature, file or decision", True), "since": ("a date", False)},
         _what_changed,

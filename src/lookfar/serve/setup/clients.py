@@ -165,7 +165,7 @@ CLIENTS: Final = (
         "gemini", "Gemini CLI", _SERVERS,
         user=("{home}/.gemini/settings.json",), project=(".gemini/settings.json",),
         programs=("gemini",), guide="GEMINI.md",
-        next_step="Restart open sessions.",
+        next_step="Restart open sessions. It starts servers only in folders that you trust.",
     ),
     Client(
         "zed", "Zed", ("context_servers",),

@@ -189,7 +189,7 @@ def has_entry(target: Target, text: str) -> bool:
 def _put_skill(text: str) -> str:
     if text and not markdown.has(text):
         raise Malformed("it is another skill, not Lookfar's")
-    return markdown.put(text) if text else markdown.SKILL
+    return markdown.put_skill(text)
 
 
 def _invalid(target: Target, why: str) -> InvalidConfig:

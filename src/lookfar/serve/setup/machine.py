@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from lookfar.common.programs import find_program
 from lookfar.config import child_environment
 
 _TEMPORARY: Final = ("archive-v", "environments-v", "builds-v")
@@ -54,7 +54,7 @@ class Machine:
 
     def find_program(self, name: str) -> str | None:
         """Return the program that a terminal would start by this name."""
-        program = shutil.which(name, path=self.env.get("PATH", ""))
+        program = find_program(name, self.env.get("PATH", ""), self.system)
         return os.path.abspath(program) if program else None
 
     def shorten(self, path: Path) -> str:

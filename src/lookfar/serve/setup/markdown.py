@@ -25,22 +25,23 @@ Cite what they give by file and lines. Fall back to `grep` only to list every oc
 string.
 """
 
-SKILL: Final = f"""\
----
-name: lookfar
-description: Find passages in this project's documents and code with the Lookfar MCP tools \
-(search, read, related) instead of grep. Use when a question is about what this project says, \
-where something is defined, or how it works.
----
 
-{BEGIN}
-{ADVICE}{END}
-"""
+def put_skill(text: str) -> str:
+    """Return the skill that the server serves, with its body between our marks.
+
+    An existing skill keeps its front matter, which the user may have changed.
+    """
+    from lookfar.serve.mcp.skills import load_skill
+
+    skill = load_skill()
+    if text:
+        return put(text, skill.body)
+    return f"{skill.text.removesuffix(skill.body)}{BEGIN}\n{skill.body}{END}\n"
 
 
-def put(text: str) -> str:
+def put(text: str, advice: str = ADVICE) -> str:
     """Return the text with our section, replacing the old one or at the end."""
-    part = f"{BEGIN}\n{ADVICE}{END}"
+    part = f"{BEGIN}\n{advice}{END}"
     nl = detect_newline(text)
     part = part.replace("\n", nl)
     _refuse_single_mark(text)

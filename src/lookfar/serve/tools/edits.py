@@ -14,6 +14,7 @@ from lookfar.retrieve.locate.address import format_address, format_citation
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.inputs import FILLED
+from lookfar.serve.tools.output_schemas import EDITED
 from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 
 Operation = Literal[
@@ -217,4 +218,6 @@ EDIT = Tool(
     destructive=True,
     idempotent=False,
     writes=True,
+    title="Edit Markdown",
+    output_schema=EDITED,
 )

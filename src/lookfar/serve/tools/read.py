@@ -24,6 +24,7 @@ from lookfar.serve.tools.cursor import Cursor, recall_call, remember_call
 from lookfar.serve.tools.dates import end_of
 from lookfar.serve.tools.embedded import show_embeds
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget
+from lookfar.serve.tools.output_schemas import READ_PLACES
 from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 
 _TOKENS = 8_000
@@ -272,4 +273,6 @@ READ = Tool(
     _read,
     lean=True,
     by_reader=True,
+    title="Read",
+    output_schema=READ_PLACES,
 )

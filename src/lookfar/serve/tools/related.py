@@ -12,6 +12,7 @@ from lookfar.retrieve.neighbours.related import KINDS
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.inputs import FILLED, between
+from lookfar.serve.tools.output_schemas import RELATED_ENTRIES
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool, bounded
 
 _USUAL = 10
@@ -66,4 +67,6 @@ RELATED = Tool(
     _related,
     lean=True,
     by_reader=True,
+    title="Find related",
+    output_schema=RELATED_ENTRIES,
 )

@@ -11,6 +11,7 @@ from lookfar.retrieve.locate.address import format_address
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.inputs import FILLED
+from lookfar.serve.tools.output_schemas import REMEMBERED
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 
 
@@ -61,4 +62,6 @@ REMEMBER = Tool(
     read_only=False,
     idempotent=False,
     writes=True,
+    title="Remember",
+    output_schema=REMEMBERED,
 )

@@ -35,6 +35,7 @@ from lookfar.serve.tools.dates import moment
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget, between
 from lookfar.serve.tools.lines import show_lines
 from lookfar.serve.tools.listing import show_listing
+from lookfar.serve.tools.output_schemas import SEARCHED
 from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
@@ -387,4 +388,6 @@ SEARCH = Tool(
     _search,
     lean=True,
     by_reader=True,
+    title="Search",
+    output_schema=SEARCHED,
 )

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lookfar.common.skip_reasons import summarise
+from lookfar.common.waiting_sources import describe_waiting
 from lookfar.errors import how_many
+from lookfar.model import Status
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
-from lookfar.serve.show.render import describe_receipts
+from lookfar.serve.show.render import describe_quality, describe_receipts
+from lookfar.serve.tools.output_schemas import STATE
 from lookfar.serve.tools.tool import Call, Input, Result, Session, Tool, bounded
 
 _MOST_NAMED = 100
@@ -27,6 +30,7 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
     for state in states:
         if not state.indexed:
             lines.append(f"{state.collection}: not indexed yet; the first search does it")
+            lines += _list_waiting(state)
             continue
         watched = state.watcher is not None and state.watcher.healthy
         parts = [
@@ -36,6 +40,11 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
             "followed" if watched else "not followed",
             *([f"{state.stale_count:,} stale"] if state.stale_count else []),
             *([f"{len(state.failures):,} failed"] if state.failures else []),
+            *(
+                [f"{how_many(state.packages, 'package')} (kind deps)"]
+                if state.packages is not None
+                else []
+            ),
             *([f"held at {state.held}"] if state.held is not None else []),
             *(
                 [describe_receipts(state.receipts)]
@@ -44,8 +53,11 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
             ),
         ]
         lines.append(f"{state.collection}: {', '.join(parts)}")
+        if state.quality is not None:
+            lines.append(f"  second model {describe_quality(state.quality)}")
         if skipped := summarise(state.skipped, state.skipped_examples, _MOST_EXAMPLES):
             lines.append(f"  skipped: {skipped}")
+        lines += _list_waiting(state)
     shapes = [json_shapes.status(state) for state in states]
     tags = sorted(session.library.tags(), key=lambda count: (-count.documents, count.tag))
     properties = session.library.properties()
@@ -70,6 +82,12 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
     return bounded(show, _MOST_NAMED)
 
 
+def _list_waiting(state: Status) -> list[str]:
+    """Return a line on the sources that the folder names and the user has not confirmed."""
+    waiting = describe_waiting(state.named_sources)
+    return [f"  {waiting}"] if waiting else []
+
+
 def _list_counts(counts: Sequence[tuple[str, int]]) -> str:
     shown = ", ".join(f"{name} ({count:,})" for name, count in counts[:_MOST_COUNTED])
     rest = len(counts) - _MOST_COUNTED
@@ -83,4 +101,6 @@ STATUS = Tool(
     _status,
     light=True,
     lean=True,
+    title="Index status",
+    output_schema=STATE,
 )

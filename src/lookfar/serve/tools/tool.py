@@ -124,11 +124,19 @@ def part_of(data: Any, path: Iterable[str | int]) -> Any:
 
 def bounded(make: Callable[[int], Result], size: int, least: int = 1) -> Result:
     """Call ``make`` with a smaller ``size`` until the result fits into ``MOST_TOKENS``."""
+    before: tuple[int, int] | None = None
     while True:
         result = make(size)
-        if result.cost <= MOST_TOKENS or size <= least:
+        cost = result.cost
+        if cost <= MOST_TOKENS or size <= least:
             return result
-        size = max(least, min(size * MOST_TOKENS // result.cost, size - 1))
+        smaller = size * MOST_TOKENS // cost
+        if before is not None and before[1] > cost:
+            # A part of the cost does not depend on the size: two results show how much.
+            per_unit = (before[1] - cost) / (before[0] - size)
+            smaller = min(smaller, max(int(size - (cost - MOST_TOKENS) / per_unit), size // 2))
+        before = size, cost
+        size = max(least, min(smaller, size - 1))
 
 
 REACHABLE: ContextVar[tuple[str, ...]] = ContextVar("REACHABLE", default=())
@@ -233,6 +241,10 @@ class Tool:
     results that are errors; ``""`` is for all other codes."""
     enhanced: str = ""
     """Text that is added if longer descriptions are enabled."""
+    title: str = ""
+    """What clients show to people instead of the name."""
+    output_schema: Mapping[str, Any] = field(default_factory=dict)
+    """The JSON Schema of its structured result, for programs."""
     lean: bool = False
     """Whether its listing omits hints that have no meaning for a tool that only reads."""
     light: bool = False

@@ -45,6 +45,7 @@ _BY_SIMILARITY: Final[Json] = {
     "page_share": 0.0,
     "link_lift": 0.0,
     "below_lift": 0.0,
+    "described_lift": 0.0,
     "join_neighbours": False,
     "communities": False,
     "recency": False,
