@@ -12,6 +12,7 @@ only checked to run, because scores and times differ between machines.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -22,6 +23,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import click
 from click.testing import CliRunner
@@ -29,6 +31,8 @@ from click.testing import CliRunner
 from lookfar import config, errors
 from lookfar.config.foreign.systems import SYSTEMS
 from lookfar.serve.cli.main import cli
+from lookfar.serve.mcp.skills import load_skill
+from lookfar.serve.setup.clients import BY_NAME
 from lookfar.serve.toolsets import load_toolset
 from lookfar.text.extract.formats import EXTRACTORS
 from lookfar.text.parse.formats import FORMATS
@@ -63,6 +67,7 @@ def table(name: str) -> str | None:
         return migration(rest)
     tables = {
         "commands": commands,
+        "install-links": install_links,
         "settings": settings,
         "errors": codes,
         "extractors": extractors,
@@ -79,6 +84,29 @@ def commands() -> str:
         if not command.hidden
     ]
     return _rows("| command | what it does |", rows)
+
+
+def install_links() -> str:
+    """Links that add Lookfar to an editor, with what setup would write; uv starts it."""
+    launcher = ("uvx", "lookfar")
+    cursor = json.dumps(BY_NAME["cursor"].make_entry({}, launcher, None), separators=(",", ":"))
+    code = json.dumps(BY_NAME["vscode"].make_entry({}, launcher, None), separators=(",", ":"))
+    encoded = quote(base64.b64encode(cursor.encode()).decode(), safe="")
+    query = f"name=lookfar&config={quote(code, safe='')}"
+    return (
+        f"- [Add Lookfar to Cursor](https://cursor.com/install-mcp?name=lookfar&config={encoded})\n"
+        f"- [Add Lookfar to VS Code](https://vscode.dev/redirect/mcp/install?{query})\n"
+        "- [Add Lookfar to VS Code Insiders]"
+        f"(https://insiders.vscode.dev/redirect/mcp/install?{query}&quality=insiders)\n"
+    )
+
+
+def copy_skill() -> None:
+    """Give the plugin the skill that the server serves."""
+    target = ROOT / "plugin" / "skills" / "lookfar" / "SKILL.md"
+    if target.read_text(encoding="utf-8") != (text := load_skill().text):
+        target.write_text(text, encoding="utf-8", newline="\n")
+        sys.stdout.write(f"renewed {target.relative_to(ROOT)}\n")
 
 
 Way = tuple[click.Command, ...]
@@ -272,6 +300,7 @@ def main() -> None:
                 page.write_text(after, encoding="utf-8")
                 sys.stdout.write(f"renewed {page.relative_to(ROOT)}\n")
         os.chdir(ROOT)
+    copy_skill()
 
 
 if __name__ == "__main__":

@@ -62,7 +62,8 @@ _HTTP = "serve/http/test_http_"
 HARNESSES = (
     Harness("A crash at any write leaves the old state or the new one",
             ("faults/test_fault_points.py", "faults/test_vanishing_sources.py",
-             "store/test_crashes.py", "index/test_resume.py", "edit/test_edit_crashes.py")),
+             "faults/test_second_model.py", "store/test_crashes.py", "index/test_resume.py",
+             "edit/test_edit_crashes.py")),
     Harness("A folder that vanishes under a reader is gone, and no error",
             ("faults/test_vanishing_folders.py",)),
     Harness("A full disk is read, and named when it cannot be written", ("store/test_disk.py",)),
