@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+import platform_limits
 
 # Machines are busy and differ, so no example is judged by the time it takes.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -60,7 +62,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("postgres")
         if rank(item) < len(SLOW):
             item.add_marker("slow")
+        name = f"{item.path.relative_to(_ROOT).as_posix()}::{item.name}"
+        if reason := platform_limits.reason_to_skip(name):
+            item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=rank)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Skip a test that needs what this system does not have."""
+    try:
+        return (yield)
+    except (AttributeError, OSError) as error:
+        if reason := platform_limits.excuse(error):
+            pytest.skip(reason)
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup() -> Generator[None, object, object]:
+    try:
+        return (yield)
+    except (AttributeError, OSError) as error:
+        if reason := platform_limits.excuse(error):
+            pytest.skip(reason)
+        raise
 
 
 @pytest.fixture
@@ -69,6 +95,10 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
         monkeypatch.delenv(variable)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    if os.name == "nt":
+        monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))
+        monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "home" / "AppData" / "Local"))
+        monkeypatch.setenv("APPDATA", str(tmp_path / "home" / "AppData" / "Roaming"))
 
 
 class GitRepository:

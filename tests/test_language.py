@@ -21,7 +21,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 PAGES = sorted(
     [
         *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")),
+        *(path for path in ROOT.glob("*.md") if path.name != "CHANGELOG.md"),
         *(path for path in SOURCE.rglob("*") if path.suffix in (".js", ".html")),
     ]
 )

@@ -32,7 +32,7 @@ CONTRACTS = {
     "pure": "Parsing and chunking touch nothing outside their arguments",
     "extract": "Extractors read no file, run nothing and fetch nothing",
     "sqlite": "SQLite is spoken in the store only",
-    "subprocess": "Only git, worker, extraction, endpoint and reader_launch run programs",
+    "subprocess": "Only git, workers, extraction, endpoint and reader_launch run programs",
     "faces": "Servers and terminals are known in serve only",
 }
 

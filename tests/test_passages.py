@@ -282,6 +282,8 @@ def fill(root: Path) -> None:
 
 def test_all_options_work_without_vectors(root: Path, tmp_path: Path) -> None:
     fill(root)
+    for number in range(30):  # A word that all pages have would count for nothing.
+        (root / f"other{number:02}.md").write_text(f"# Other\n\nA horse with number {number}.\n")
     settings = {"embed.provider": "none", "index.workers": 1}
     settings |= {f"search.{key}": value for key, value in EVERYTHING.items()}
     with Library.open(root, index_dir=tmp_path / "bare", settings=settings) as library:

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, replace
@@ -48,8 +49,13 @@ def test_other_names_are_refused() -> None:
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    pyproject = (HANDBOOK.parent.parent / "pyproject.toml").read_text(encoding="utf-8")
-    assert f'\nversion = "{lookfar.__version__}"\n' in pyproject
+    """It is read from the package when a wheel is built, so there is no second place."""
+    text = (HANDBOOK.parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)
+    assert "version" not in project["project"]
+    assert project["project"]["dynamic"] == ["version"]
+    source = HANDBOOK.parent.parent / project["tool"]["hatch"]["version"]["path"]
+    assert f'\n__version__ = "{lookfar.__version__}"\n' in source.read_text(encoding="utf-8")
 
 
 def test_importing_the_package_is_instant() -> None:

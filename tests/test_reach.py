@@ -11,6 +11,7 @@ import pytest
 from lookfar.errors import LookfarError, NotFound
 from lookfar.library import Library
 from lookfar.model import Filters
+from outside.installed import install_python
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -57,3 +58,24 @@ def test_memories_of_the_user_are_reached_by_their_name(tmp_path: Path) -> None:
             docs.remember("Another.", title="Vault")
         reached = library.only(["docs", "user@memory"])
         assert "swordfish" in reached.notebook().read(made.name).text
+
+
+def test_packages_are_reached_through_the_projects_that_use_them(tmp_path: Path) -> None:
+    """Seen to fail when every package on the machine could be read by its name."""
+    for folder, package in (("docs", "lamplib"), ("secret", "vaultlib")):
+        install_python(tmp_path / folder, package, "1.0", {f"{package}.py": "def turn(): ...\n"})
+        (tmp_path / folder / "guide.md").write_text("# Guide\n", encoding="utf-8")
+    folders = (tmp_path / "docs", tmp_path / "secret")
+    with Library.open(*folders, index_dir=tmp_path / "index", settings=HASH) as library:
+        library.index(collection="docs")
+        library.outside.packages()
+        assert "turn" in library.read("lookfar://vaultlib-1.0@pypi/vaultlib.py").text
+        docs = library.only(["docs"])
+        assert "turn" in docs.read("lookfar://lamplib-1.0@pypi/lamplib.py").text
+        with pytest.raises(NotFound, match="token"):
+            docs.read("lookfar://vaultlib-1.0@pypi/vaultlib.py")
+        with pytest.raises(NotFound, match="not on this machine") as refused:
+            docs.read("vaultlib 1.0..2.0")
+        assert refused.value.details["candidates"] == []
+        named = library.only(["docs", "vaultlib-1.0@pypi"])
+        assert "turn" in named.read("lookfar://vaultlib-1.0@pypi/vaultlib.py").text

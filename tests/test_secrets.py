@@ -21,6 +21,8 @@ from lookfar.errors import InvalidArgument, InvalidConfig, LookfarError, NotFoun
 from lookfar.index import recipe
 from lookfar.library import Library
 from lookfar.model import Edit, Filters
+from lookfar.sources.secrets import screen
+from lookfar.sources.secrets.token_shapes import Finding
 from lookfar.sources.secrets.values import MASK
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -88,6 +90,27 @@ def test_what_is_read_and_found_is_masked_and_cited_exactly(library: Library) ->
             library.read(each.uri)
         assert isinstance(raised.value, NotFound)
         assert each.value not in str(raised.value)
+
+
+def test_a_citation_searches_only_other_texts_than_the_indexed_one_for_secrets(
+    base: Path, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fails if the hash is that of the stored text, which is masked, instead of the disk's."""
+    (base / "docs" / "plain.md").write_text("# Pier\n\nThe pier is long.\n", encoding="utf-8")
+    library.index()
+    searched: list[str] = []
+    find = screen.secret_by_content
+
+    def note(text: str, uri: str = "") -> list[Finding]:
+        searched.append(uri)
+        return find(text, uri)
+
+    monkeypatch.setattr(screen, "secret_by_content", note)
+    assert library.search("the pier is long", top_k=1, mode="keyword").hits[0].uri == "plain.md"
+    assert searched == []
+    hits = library.search("opens the gate of the harbour", top_k=50, mode="keyword").hits
+    assert "harbour.md" in searched
+    assert not any(TOKEN.value in hit.text for hit in hits)
 
 
 def test_why_names_the_rule_and_the_lines(library: Library) -> None:
