@@ -21,7 +21,7 @@ from lookfar.errors import InvalidArgument, LookfarError, NotFound
 from lookfar.library import Library
 from lookfar.model import ROOT_HEADING, Answer, Filters, Page
 from lookfar.serve.tools.cursor import Cursor
-from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
+from lookfar.serve.tools.tool import LONGEST_TIME, Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import (
     UNLIMITED,
     Filled,
@@ -81,9 +81,10 @@ def _search_docs(session: Session, given: SearchDocsInput, call: Call) -> Result
     shape: Json = {
         "results": results,
         "total_chunks": _count_chunks(library),
-        "query_ms": round(answer.took_ms, 3),
+        "query_ms": LONGEST_TIME,
     }
     notes = fit_list(shape, "results", "content", narrow="Ask for fewer, or use file_filter.")
+    shape["query_ms"] = round(answer.took_ms, 3)
     texts = [(row["metadata"]["file_path"], row["content"]) for row in shape["results"]]
     notes += [*describe_gaps(answer.incomplete), *describe_hidden_characters(texts)]
     return Result(add_note(shape, notes), f"{len(results)} results", verbatim=True)

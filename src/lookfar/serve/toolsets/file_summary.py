@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from lookfar.model import ClassSummary, FileSummary, FunctionSummary
-from lookfar.serve.tools.tool import Json
+from lookfar.serve.tools.tool import LONGEST_TIME, Json
 from lookfar.serve.toolsets.single import fit_to_budget
 
 _MOST_TOKENS: Final = 4_000
@@ -63,14 +63,16 @@ def render_summary(
             }
         shape |= {
             "size": summary.size,
-            "extractionTimeMs": round(took_ms, 1),
+            "extractionTimeMs": LONGEST_TIME,
             "fullSupport": summary.full_support,
         }
         if more:
             shape["nextCursor"] = cursor + max(limit, 1)
         return {**shape, "truncated": True} if cut else shape
 
-    return fit_to_budget(rows, longest, render, _MOST_TOKENS)
+    shape = fit_to_budget(rows, longest, render, _MOST_TOKENS)
+    shape["extractionTimeMs"] = round(took_ms, 1)
+    return shape
 
 
 def _render_function(

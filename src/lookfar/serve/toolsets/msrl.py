@@ -21,7 +21,7 @@ from lookfar.config.presets import PRESETS
 from lookfar.errors import IndexBusy, InvalidArgument, NotIndexed
 from lookfar.model import Filters, GenerationInfo, Hit
 from lookfar.retrieve.fixed_shares import Shares, ShareSearch
-from lookfar.serve.tools.tool import Call, Handler, Input, Json, Result, Session, Tool
+from lookfar.serve.tools.tool import LONGEST_TIME, Call, Handler, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets import msrl_documents
 from lookfar.serve.toolsets.common import Filled
 from lookfar.serve.toolsets.msrl_errors import complete_details, refusal
@@ -109,7 +109,7 @@ def _query(session: Session, given: QueryInput, call: Call) -> Result:
         )
     except InvalidArgument as error:
         raise _add_query_details(error, given.query) from error
-    meta: Json = {"took_ms": round(answer.took_ms, 3)}
+    meta: Json = {"took_ms": LONGEST_TIME}
     if given.debug.include_shards_searched:
         meta["shards_searched"] = [0] if folder.status(check=False).counts.chunks else []
     if warning := build_warning(answer, "corrected"):
@@ -120,7 +120,9 @@ def _query(session: Session, given: QueryInput, call: Call) -> Result:
         results = [_render_hit(hit, chars, shares, utf16=utf16) for hit in answer.hits[:rows]]
         return {"results": results, "meta": meta}
 
-    return Result(fit_to_budget(len(answer.hits), most, render), "", verbatim=True)
+    shape = fit_to_budget(len(answer.hits), most, render)
+    meta["took_ms"] = round(answer.took_ms, 3)
+    return Result(shape, "", verbatim=True)
 
 
 def _report_no_index(folder: Folder, failure: LookfarError | None) -> NotIndexed:

@@ -16,7 +16,7 @@ from pydantic import Field
 from lookfar.collections.read_documents import titles
 from lookfar.errors import InvalidArgument
 from lookfar.model import Answer, Filters, Hit, Lane, Mode
-from lookfar.serve.tools.tool import Call, Input, Json, Result, Session
+from lookfar.serve.tools.tool import LONGEST_TIME, Call, Input, Json, Result, Session
 from lookfar.serve.toolsets.common import WHOLE, Filled
 from lookfar.serve.toolsets.search_mcp_config import get_default_alpha
 from lookfar.serve.toolsets.search_mcp_errors import DocsNotIndexed
@@ -137,17 +137,16 @@ def _render_answer(
         fitting = [(cut_text(hit, get_text, chars), about) for hit, about in described[:rows]]
         cut = "Texts were cut to fit." if chars < longest or rows < len(described) else ""
         warnings = " ".join(filter(None, (warning, cut)))
-        took = round(answer.took_ms)
         if given.compact:
-            return _render_compact(fitting, get_text, took, warnings)
-        return _render_full(fitting, get_text, took, warnings)
+            return _render_compact(fitting, get_text, warnings)
+        return _render_full(fitting, get_text, warnings)
 
-    return Result(fit_to_budget(len(described), longest, render), "", verbatim=True)
+    shape = fit_to_budget(len(described), longest, render)
+    shape["ms" if given.compact else "searchTimeMs"] = round(answer.took_ms)
+    return Result(shape, "", verbatim=True)
 
 
-def _render_full(
-    described: list[Described], get_text: Callable[[Hit], str], took: int, warning: str
-) -> Json:
+def _render_full(described: list[Described], get_text: Callable[[Hit], str], warning: str) -> Json:
     rows = [
         {
             "path": _render_path(hit),
@@ -159,7 +158,7 @@ def _render_full(
         }
         for hit, metadata in described
     ]
-    shape: Json = {"results": rows, "totalResults": len(rows), "searchTimeMs": took}
+    shape: Json = {"results": rows, "totalResults": len(rows), "searchTimeMs": LONGEST_TIME}
     return {**shape, "warning": warning} if warning else shape
 
 
@@ -168,7 +167,7 @@ def _render_path(hit: Hit) -> str:
 
 
 def _render_compact(
-    described: list[Described], get_text: Callable[[Hit], str], took: int, warning: str
+    described: list[Described], get_text: Callable[[Hit], str], warning: str
 ) -> Json:
     rows = [
         {
@@ -178,5 +177,5 @@ def _render_compact(
         }
         for hit, _ in described
     ]
-    shape: Json = {"r": rows, "n": len(rows), "ms": took}
+    shape: Json = {"r": rows, "n": len(rows), "ms": LONGEST_TIME}
     return {**shape, "w": warning} if warning else shape
