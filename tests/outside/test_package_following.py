@@ -171,6 +171,19 @@ def test_packages_never_displace_an_answer_of_the_project(tmp_path: Path) -> Non
         assert again.search(question, top_k=50, sources=True).hits == hits
 
 
+def test_packages_are_named_before_the_project_is_recorded(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record is written after those who wait for the packages go on."""
+    monkeypatch.setattr(Projects, "record_uses", lambda *_: None)
+    _install(project, "ziplib", "1.0", "zip_up")
+    with Library.open(project, settings=SETTINGS) as library:
+        library.index()
+        library.outside.packages()
+        hits = library.search("how is zip_up of ziplib called", sources=True).hits
+        assert "ziplib-1.0@pypi" in {hit.collection for hit in hits}
+
+
 def test_packages_that_no_project_uses_are_removed_after_some_time(tmp_path: Path) -> None:
     projects = Projects(tmp_path / "outside")
     folder = tmp_path / "one"

@@ -60,6 +60,9 @@ class ProjectPackages:
         self._packages: list[Package] = []
         self._names: dict[str, str] = {}
         """The name of the source of each package that is ready, by its full name."""
+        self._prepared_words: set[str] = set()
+        """What the packages are called that this process prepared, which the record of the project
+        says only a moment later."""
         self._stamp: object = None
         self._check_at = 0.0
         self._first: list[str] = []
@@ -194,8 +197,11 @@ class ProjectPackages:
 
         Answered from what is recorded: finding all packages takes as long as a search.
         """
-        record = self._outside.projects.get(str(self._project))
-        return self.enabled and not _find_heads(question).isdisjoint(record.words)
+        words = _find_heads(question)
+        if words.isdisjoint(self._prepared_words):
+            record = self._outside.projects.get(str(self._project))
+            return self.enabled and not words.isdisjoint(record.words)
+        return self.enabled
 
     def drop_name(self, question: str) -> str:
         """Return a question without the name of the only package that it names.
@@ -267,6 +273,7 @@ class ProjectPackages:
             with self._changed:
                 if name:
                     self._names[package.full_name] = name
+                    self._prepared_words |= _list_names(package)
                 else:
                     self.failures[package.full_name] = failure
                 self._changed.notify_all()
