@@ -208,7 +208,7 @@ def test_only_what_is_new_is_read(
 ) -> None:
     library.index(collection="project@git")
     asked: list[str] = []
-    real = history.read_commits
+    real = git_history.read_commits
 
     def noting(repository: Any, commits: Any, **how: Any) -> Any:
         asked.extend(commits)

@@ -57,7 +57,7 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(tmp_path: Path
 
 @has_weights
 def test_the_weights_are_small_enough_and_have_the_recorded_fingerprint() -> None:
-    assert (PACKAGE / quality.MODEL).stat().st_size <= MOST_BYTES
+    assert (PACKAGE / quality_package.MODEL).stat().st_size <= MOST_BYTES
     about = json.loads((PACKAGE / quality.CARD).read_text("utf-8"))
     assert about["fingerprint"] == quality.hash_files(PACKAGE)
 
@@ -133,7 +133,7 @@ def test_an_invalid_description_is_refused(tmp_path: Path, about: str, why: str)
         quality.QualityModel(folder)
 
 
-@pytest.mark.parametrize("name", [quality.MODEL, quality.TOKENIZER, quality.CARD])
+@pytest.mark.parametrize("name", [quality_package.MODEL, quality.TOKENIZER, quality.CARD])
 def test_a_folder_that_lacks_a_file_is_refused(tmp_path: Path, name: str) -> None:
     folder = tiny_transformer.write(tmp_path / "m", ["cat feline"])
     (folder / name).unlink()

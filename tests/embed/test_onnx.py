@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -16,7 +17,6 @@ import pytest
 
 from embed import minilm
 from lookfar.config import EmbedSettings, load
-from lookfar.embed import card
 from lookfar.embed.card import choose_file, read_card
 from lookfar.embed.onnx import OnnxEmbedder, batches, pool
 from lookfar.embed.providers import in_workers, open_embedder
@@ -251,7 +251,7 @@ def test_the_files_to_use() -> None:
     with_data = ["model.onnx", "model.onnx_data", "other.bin"]
     assert choose_file(with_data, "fp32") == ["model.onnx", "model.onnx_data"]
     vendors = ["onnx/model_qint8_arm64.onnx", "onnx/model_qint8_avx512_vnni.onnx"]
-    machine = "arm64" if card.platform.machine().lower() in ("arm64", "aarch64") else "avx512_vnni"
+    machine = "arm64" if platform.machine().lower() in ("arm64", "aarch64") else "avx512_vnni"
     assert choose_file(vendors, "auto") == [f"onnx/model_qint8_{machine}.onnx"]
 
 

@@ -24,6 +24,7 @@ from lookfar.index.worker import Preparer
 from lookfar.library import Library
 from lookfar.model import Failure, IndexReport
 from lookfar.sources.folder.walk import walk
+from lookfar.text.parse.formats import text_parser_for
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 
@@ -264,7 +265,7 @@ def test_one_bad_file_does_not_stop_the_others(
     library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(root, a="alpha\n", bad="alpha\n", c="alpha\n")
-    original = prepare.text_parser_for
+    original = text_parser_for
 
     def explode(uri, **named):  # type: ignore[no-untyped-def]
         if uri == "bad.md":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 import tiny_transformer
 from lookfar.collections.embedding import BackgroundEmbedding, embed_now, find_reason_to_pause
 from lookfar.collections.folder import Folder
+from lookfar.common.frames import send_frame
 from lookfar.config import QualitySettings
 from lookfar.embed.quality import QualityModel
 from lookfar.errors import IOFailed, ModelUnavailable
@@ -175,14 +177,13 @@ def test_closing_does_not_wait_for_a_process_that_hangs(
     """Seen to fail when closing waited for the end of the batch."""
     monkeypatch.setattr(embed_process, "_CHILD", "import sys; sys.stdin.buffer.read()")
     started = threading.Event()
-    send = embed_process.send_frame
 
-    def send_frame(pipe: IO[bytes], message: object) -> None:
-        send(pipe, message)
+    def send(pipe: IO[bytes], message: object) -> None:
+        send_frame(pipe, message)
         if isinstance(message, list):
             started.set()
 
-    monkeypatch.setattr(embed_process, "send_frame", send_frame)
+    monkeypatch.setattr(embed_process, "send_frame", send)
     folder = library.folder()
     background = BackgroundEmbedding(lambda: [folder], never)
     background.wake()
@@ -392,7 +393,7 @@ def write_supply(folder: Path, name: str, **values: str) -> None:
         (folder / name / key).write_text(f"{value}\n")
 
 
-@pytest.mark.skipif(not hasattr(machine_load.os, "getloadavg"), reason="read on Linux")
+@pytest.mark.skipif(not hasattr(os, "getloadavg"), reason="read on Linux")
 def test_a_battery_counts_only_while_it_is_used(tmp_path: Path) -> None:
     assert not machine_load.runs_on_battery(tmp_path / "nowhere")
     write_supply(tmp_path / "a", "BAT0", type="Battery", status="Discharging")
@@ -416,8 +417,8 @@ def test_battery_and_load_are_reasons_that_settings_can_overrule(
 
 
 def test_the_work_of_its_own_threads_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_load.os, "getloadavg", lambda: (2.0, 0, 0), raising=False)
-    monkeypatch.setattr(machine_load.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (2.0, 0, 0), raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     assert machine_load.measure_other_load(1) == 0.5
     assert machine_load.measure_other_load(4) == 0.0
 

@@ -135,7 +135,7 @@ def poisoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert "lookfar.index.worker" in " ".join(command)
         return popen([sys.executable, str(script)], **named)  # type: ignore[call-overload]
 
-    monkeypatch.setattr(worker.subprocess, "Popen", start)
+    monkeypatch.setattr(subprocess, "Popen", start)
 
 
 def test_only_the_file_that_crashes_its_worker_is_reported(recipe: Recipe, poisoned: None) -> None:
@@ -221,7 +221,7 @@ def test_workers_that_always_crash_end_the_pass(recipe: Recipe, tmp_path: Path) 
     popen = subprocess.Popen
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
-            worker.subprocess,
+            subprocess,
             "Popen",
             lambda command, **named: popen([sys.executable, str(script)], **named),
         )

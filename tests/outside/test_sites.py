@@ -13,6 +13,7 @@ from lookfar.collections.outside import sites
 from lookfar.errors import IOFailed, LookfarError
 from lookfar.library import Library
 from lookfar.model import Filters
+from lookfar.sources.addresses import find_addresses
 from lookfar.sources.site.client import Client, FetchFailed
 from lookfar.sources.site.page_links import find_links, name_file, normalise_url
 from outside.served_site import Site, redirect, send_bomb, send_endless, send_slowly, serve_site
@@ -152,7 +153,7 @@ def test_private_addresses_are_refused_also_after_a_redirect(
     # A public name that redirects to this machine: only the first address is allowed here.
     from lookfar.sources.site import client as module
 
-    real = module.find_addresses
+    real = find_addresses
 
     def find(host: str, port: int, *, allow_private: bool = False) -> list[str]:
         public = host == "docs.example.org"
@@ -251,7 +252,7 @@ def test_a_network_that_fails_during_an_update_loses_no_page(
 ) -> None:
     from lookfar.sources.site import client as module
 
-    real, is_down = module.find_addresses, False
+    real, is_down = find_addresses, False
 
     def find(host: str, port: int, *, allow_private: bool = False) -> list[str]:
         host = "no-such-host.invalid" if is_down else "127.0.0.1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Callable
@@ -188,7 +189,7 @@ def test_an_index_folder_that_is_not_writable(home: Path, examine: Examine) -> N
 def test_a_full_disk(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     for free, state in ((50_000_000, "error"), (500_000_000, "warning"), (50_000_000_000, "ok")):
         usage = type("Usage", (), {"free": free})
-        monkeypatch.setattr(disk_checks.shutil, "disk_usage", lambda _, result=usage: result)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, result=usage: result)
         assert states(examine()["disk"]) == [state]
 
 

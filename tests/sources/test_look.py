@@ -152,7 +152,7 @@ def test_the_newest_files_are_examined_first_and_the_rest_is_counted(
     (tmp_path / "7.md").write_text("edited")
     (tmp_path / "3.md").write_text("edited")
     ticks = iter(range(100))
-    monkeypatch.setattr(look_module.time, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(ticks)))
     # One look at the clock for the root folder, and one before each file.
     differing = look(Root.open(tmp_path), POLICY, inventory, deadline=1.5)
     assert differing is not None

@@ -17,7 +17,6 @@ from harness import report
 from lookfar.sources.folder.policy import Policy
 from lookfar.sources.secrets import token_shapes
 from lookfar.sources.secrets.screen import (
-    Finding,
     Secrets,
     copies_mask,
     mask,
@@ -25,6 +24,7 @@ from lookfar.sources.secrets.screen import (
     secret_by_content,
     secret_by_path,
 )
+from lookfar.sources.secrets.token_shapes import Finding
 from lookfar.sources.secrets.values import MASK, is_made_up, is_opaque, is_placeholder
 from lookfar.text.parse.formats import parser_for
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -407,7 +409,7 @@ def test_a_segment_being_written_is_not_damage(
     file = written(tmp_path, rows)
     sound = file.coarse.path.read_bytes()
     file.coarse.path.write_bytes(sound[:-3] + bytes([sound[-3] ^ 1]) + sound[-2:])
-    monkeypatch.setattr(coarse.time, "sleep", lambda _: file.coarse.path.write_bytes(sound))
+    monkeypatch.setattr(time, "sleep", lambda _: file.coarse.path.write_bytes(sound))
     assert file.coarse.damage(rows) == []
 
 
@@ -578,9 +580,9 @@ def test_two_threads_return_what_one_returns(
     """Protects against results in the order in which threads end, or lost with a failing one."""
     rows = leaning(9 * SEGMENT)
     file = written(tmp_path, rows).coarse
-    monkeypatch.setattr(cores.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
     alone = proposed(file, rows)
-    monkeypatch.setattr(cores.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
     assert proposed(file, rows) == alone
     items = list(range(40))
     assert cores.map_on_two_cores(lambda item: item * item, items) == [n * n for n in items]
@@ -609,7 +611,7 @@ def test_a_search_begun_early_returns_the_same(
         return nearest(file, *given)
 
     monkeypatch.setattr(VectorFile, "nearest", note)
-    monkeypatch.setattr(cores.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     with many.store.snapshot() as snapshot:
         expected = [snapshot.vector_search(query, 20, Filters()) for query in (first, second)]
         assert expected[0] != expected[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -187,5 +188,5 @@ def test_a_commit_is_synced_whatever_the_sqlite_default(
 
     full = 2
     assert said(database._open(path, "mode=rw", Apples)) == [full, 0]
-    monkeypatch.setattr(database.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     assert said(database.connect(path, write=True)) == [full, 1]

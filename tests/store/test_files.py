@@ -215,7 +215,7 @@ def test_sync_flushes_the_drive_cache_on_macos(
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
     monkeypatch.setattr(fcntl, "fcntl", full)
     monkeypatch.setattr(os, "fsync", lambda _: done.append("fsync"))
-    monkeypatch.setattr(files.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     if expected is None:
         with pytest.raises(IOFailed):
             files.sync(path)

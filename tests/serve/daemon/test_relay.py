@@ -124,7 +124,7 @@ def test_a_line_beyond_all_bounds_is_refused_and_the_session_goes_on(start: Star
     client = start()
     client.pid(1)
     assert client.process.stdin
-    for _ in range(relay.MAX_LINE_BYTES // 1_000_000 + 2):
+    for _ in range(endpoint.MAX_LINE_BYTES // 1_000_000 + 2):
         client.process.stdin.write(b"x" * 1_000_000)
     client.process.stdin.write(b"\n")
     answer = client.receive()

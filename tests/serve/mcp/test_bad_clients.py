@@ -29,6 +29,7 @@ from lookfar.library import Library
 from lookfar.serve.daemon import services
 from lookfar.serve.daemon.endpoint import ClientRequest
 from lookfar.serve.daemon.pool import Pool
+from lookfar.serve.daemon.project import project_root
 from lookfar.serve.http.rest import HttpCall, Tools
 from lookfar.serve.http.visits import Watch
 from lookfar.serve.mcp import changes as changes_module
@@ -402,14 +403,13 @@ def test_a_session_on_a_disk_that_hangs_stops_no_other(
     """Seen to fail when the folder of a session was looked for on the event loop."""
     hangs, done = threading.Event(), threading.Event()
     ended: list[bool] = []
-    looks = services.project_root
 
-    def project_root(cwd: str) -> Any:
+    def hang(cwd: str) -> Any:
         hangs.set()
         ended.append(done.wait(DEADLINE))
-        return looks(cwd)
+        return project_root(cwd)
 
-    monkeypatch.setattr(services, "project_root", project_root)
+    monkeypatch.setattr(services, "project_root", hang)
     try:
         connect(cwd=str(tmp_path))
         assert hangs.wait(DEADLINE)

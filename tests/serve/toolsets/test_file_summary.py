@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from lookfar.serve.toolsets.common import count_tokens
 from lookfar.serve.toolsets.file_summary import render_summary
-from lookfar.serve.toolsets.single import count_tokens
 from lookfar.text.parse.summary import summarise
 
 

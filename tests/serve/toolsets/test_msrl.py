@@ -19,11 +19,13 @@ import pytest
 from mcp import Client
 
 from lookfar.index import build
+from lookfar.index.worker import Preparer
 from lookfar.library import Library
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets.msrl import TOOLS
+from lookfar.sources.folder.walk import walk as walk_folder
 from lookfar.store.ground.files import WriterLock
 
 TOOLSET = "msrl"
@@ -75,7 +77,7 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    held, real = Gate(), build.walk
+    held, real = Gate(), walk_folder
 
     def walk(*arguments: Any, **more: Any) -> Any:
         held.passes += 1
@@ -590,14 +592,14 @@ def test_closing_ends_a_build_in_the_background(
     """A server that leaves does not wait for a long build, nor leave its thread behind."""
     put({f"{number}.md": f"Text {number}.\n" for number in range(200)})
     monkeypatch.setattr(build, "_BATCH_FILES", 1)
-    began, real = threading.Event(), build.Preparer.run
+    began, real = threading.Event(), Preparer.run
 
     def slowly(self: Any, *arguments: Any) -> Any:
         began.set()
         time.sleep(0.05)
         return real(self, *arguments)
 
-    monkeypatch.setattr(build.Preparer, "run", slowly)
+    monkeypatch.setattr(Preparer, "run", slowly)
     library = Library.open(docs, index_dir=tmp_path / "index", settings=settings)
     library.folder().start_index()
     assert began.wait(DEADLINE)

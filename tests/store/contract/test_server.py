@@ -27,7 +27,7 @@ from lookfar.errors import (
 )
 from lookfar.model import Filters
 from lookfar.store.postgres import keywords, postings, schema, server, vector_search
-from lookfar.store.postgres.server import Server, translate
+from lookfar.store.postgres.server import Halfvec, Server, translate
 from lookfar.store.postgres.store import PostgresStore
 from store.contract.pgserver import PgServer, ready, short_folder
 from store.shelf import Shelf, words
@@ -615,7 +615,7 @@ def test_the_index_of_many_vectors_finds_the_nearest(
         plan = snapshot._connection.ask(  # type: ignore[attr-defined]
             f"EXPLAIN SELECT row FROM embeddings WHERE collection = {snapshot._epoch.collection}"  # type: ignore[attr-defined]
             f" ORDER BY vector::halfvec({len(vector)}) <#> %s LIMIT 10",
-            (vector_search.Halfvec(vector.astype("<f2").tobytes()),),
+            (Halfvec(vector.astype("<f2").tobytes()),),
         )
         assert "embeddings_nearest" in "\n".join(line for (line,) in plan)
     shelf.store.delete()
