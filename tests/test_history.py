@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from lookfar.library import Library
 from lookfar.model import Answer, Filters
 from lookfar.sources.git import history as git_history
 from lookfar.sources.git.repositories import list_repositories
+from waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -309,15 +309,10 @@ def test_many_new_commits_are_searched_before_their_diffs_are_read(
 def test_branches_are_followed_after_a_pause(library: Library, repo: Any) -> None:
     library.index()
     library.watch()
-    deadline = time.monotonic() + 30
     commits = the_history(library)
-    while not commits.indexed and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert commits.indexed
+    wait_for(lambda: commits.indexed)
     repo.commit("Seen without a question", {"new.txt": "x\n"})
-    while "Seen without a question" not in {t for _, t in reading.titles(commits)}:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: "Seen without a question" in {t for _, t in reading.titles(commits)})
     library.unwatch()
     assert commits.watching() is None
 
@@ -405,10 +400,7 @@ def test_a_repository_cloned_into_a_followed_folder_is_followed_too(
         library.search("text")
         assert library.histories() == {}
         (tmp_path / "outside").rename(tmp_path / "work" / "inside")
-        deadline = time.monotonic() + 30
-        while not [each for each in library.histories(look=False).values() if each.indexed]:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(lambda: any(each.indexed for each in library.histories(look=False).values()))
 
 
 def test_deleting_removes_the_histories_below_also_in_a_process_that_did_not_look(

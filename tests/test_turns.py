@@ -15,8 +15,7 @@ from lookfar.common.turns import TURNS, Turns
 from lookfar.library import Library
 from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets import load_tools
-
-DEADLINE = 120.0
+from waiting import DEADLINE, wait_for
 
 
 class Calls:
@@ -35,7 +34,7 @@ class Calls:
         self._ends[name] = threading.Event()
         self._threads[name] = threading.Thread(target=self._call, args=(name, client))
         self._threads[name].start()
-        until(lambda: self.turns.queued + self.turns.computing > queued + computing)
+        wait_for(lambda: self.turns.queued + self.turns.computing > queued + computing)
 
     def _call(self, name: str, client: Hashable) -> None:
         with self.turns.take(client):
@@ -57,15 +56,6 @@ class Calls:
             end.set()
         for thread in self._threads.values():
             thread.join(DEADLINE)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    ended = threading.Event()
-    for _ in range(int(DEADLINE / 0.005)):
-        if holds():
-            return
-        ended.wait(0.005)
-    raise AssertionError("never happened")
 
 
 @contextmanager
@@ -120,7 +110,7 @@ def test_a_thread_with_a_lock_continues_at_once_and_queues_later() -> None:
         assert turns.computing == 2
 
         def end_when_queued() -> None:
-            until(lambda: turns.queued == 1)
+            wait_for(lambda: turns.queued == 1)
             calls.end("b1")
 
         ending = threading.Thread(target=end_when_queued)
@@ -180,7 +170,7 @@ def test_the_status_never_waits_and_a_search_does(folder: Folder) -> None:
         thread = threading.Thread(target=search)
         thread.start()
         searching.callback(thread.join, DEADLINE)
-        until(lambda: TURNS.queued == 1)
+        wait_for(lambda: TURNS.queued == 1)
         for name in ("status", "get_index_status", "msrl.status"):
             assert tools[name].run(session, {}, NoCall()).data
         assert (TURNS.computing, TURNS.queued) == (2 * (os.cpu_count() or 1), 1)

@@ -25,9 +25,9 @@ from lookfar.ports import Batch
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.watch import FolderWatcher
+from waiting import DEADLINE, wait_for
 
 HASH = {"embed.provider": "hash", "index.workers": 1}
-DEADLINE = 120.0
 with_fences = pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
 
 
@@ -44,13 +44,6 @@ def root(tmp_path: Path) -> Path:
 def library(root: Path, tmp_path: Path) -> Iterator[Library]:
     with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as opened:
         yield opened
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def found(library: Library, word: str) -> set[str]:
@@ -85,7 +78,7 @@ def test_a_change_is_indexed_without_any_question(library: Library, root: Path) 
     before = passes(library)
     write(root / "one.md", "zebra")
     (root / "two.md").unlink()
-    until(lambda: passes(library) > before)
+    wait_for(lambda: passes(library) > before)
     assert library.status().stale == ()
     assert library.status().counts.documents == 2
 
@@ -196,7 +189,7 @@ def test_a_burst(library: Library, root: Path) -> None:
     assert library.drain(DEADLINE)
     for number in range(10_000):
         (root / f"{number}.md").write_text(f"# {number}\n\nburst{number}\n")
-    until(lambda: library.drain(DEADLINE))
+    wait_for(lambda: library.drain(DEADLINE))
     assert library.status().counts.documents == 10_003
     assert library.status().stale == ()
 
@@ -247,7 +240,7 @@ def test_a_root_that_goes_keeps_its_index_and_is_followed_when_it_returns(
     library.watch()
     assert library.drain(DEADLINE)
     root.rename(tmp_path / "away")
-    until(lambda: not (state := library.watching()) or not state.healthy)
+    wait_for(lambda: not (state := library.watching()) or not state.healthy)
     state = library.watching()
     assert state is not None
     assert (state.running, state.reason) == (True, "the folder is gone")
@@ -255,8 +248,8 @@ def test_a_root_that_goes_keeps_its_index_and_is_followed_when_it_returns(
         assert snapshot.size() == 3
     (tmp_path / "away").rename(root)
     write(root / "four.md", "zebra")
-    until(lambda: (state := library.watching()) and state.healthy and not state.everything)
-    until(lambda: library.status(check=False).counts.documents == 4)
+    wait_for(lambda: (state := library.watching()) and state.healthy and not state.everything)
+    wait_for(lambda: library.status(check=False).counts.documents == 4)
     assert found(library, "zebra") == {"four.md"}
 
 
@@ -266,7 +259,7 @@ def test_a_root_deleted_and_made_again(library: Library, root: Path) -> None:
     shutil.rmtree(root)
     root.mkdir()
     write(root / "only.md", "zebra")
-    until(lambda: library.drain(DEADLINE) and library.status().counts.documents == 1)
+    wait_for(lambda: library.drain(DEADLINE) and library.status().counts.documents == 1)
     write(root / "only.md", "quagga")
     assert found(library, "quagga") == {"only.md"}
 
@@ -279,7 +272,7 @@ def test_lazy_indexes_when_it_is_asked(library: Library, root: Path) -> None:
     assert found(library, "one") == {"one.md"}
     before = passes(library)
     write(root / "one.md", "zebra")
-    until(lambda: (root_state := library.watching()) and root_state.queued == 1)
+    wait_for(lambda: (root_state := library.watching()) and root_state.queued == 1)
     assert passes(library) == before
     assert found(library, "zebra") == {"one.md"}
     assert passes(library) == before + 1
@@ -297,13 +290,13 @@ def test_git_indexes_at_a_commit(library: Library, root: Path) -> None:
     git(root, "add", ".")
     git(root, "commit", "-m", "one")
     library.watch("git")
-    until(lambda: passes(library) == 1)
+    wait_for(lambda: passes(library) == 1)
     write(root / "one.md", "zebra")
     answer = library.search("zebra", mode="keyword")
     assert [(note.reason, note.uris) for note in answer.incomplete] == [("stale", ("one.md",))]
     assert passes(library) == 1
     git(root, "commit", "-am", "two")
-    until(lambda: passes(library) == 2)
+    wait_for(lambda: passes(library) == 2)
     answer = library.search("zebra", mode="keyword")
     assert answer.hits[0].uri == "one.md"
     assert answer.incomplete == ()
@@ -331,12 +324,12 @@ def test_another_branch_is_one_pass_and_costs_no_embedding_the_second_time(
     with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
         library.index()
         library.watch(strategy, debounce_ms=1000, on_pass=done.append)
-        until(lambda: len(done) == 1)
+        wait_for(lambda: len(done) == 1)
         embedded = []
         for branch in ("other", "main", "other", "main"):
             done.clear()
             git(root, "checkout", branch)
-            until(lambda: done)
+            wait_for(lambda: done)
             (only,) = done
             assert (only.result.changed, only.result.added, only.result.removed) == (60, 0, 0)
             embedded.append(only.result.chunks_embedded)
@@ -365,15 +358,15 @@ def test_git_indexes_at_a_commit_whose_head_is_not_in_the_folder(
     page = follow / ("docs/one.md" if where == "worktree" else "one.md")
     with Library.open(follow, index_dir=tmp_path / "index", settings=HASH) as library:
         library.watch("git")
-        until(lambda: passes(library) == 1)
+        wait_for(lambda: passes(library) == 1)
         write(page, "zebra")
-        until(lambda: (state := library.watching()) and state.queued == 1)
+        wait_for(lambda: (state := library.watching()) and state.queued == 1)
         assert passes(library) == 1
         git(page.parent, "commit", "-am", "two")
-        until(lambda: passes(library) == 2)
+        wait_for(lambda: passes(library) == 2)
         assert found(library, "zebra") == {page.relative_to(follow).as_posix()}
         git(page.parent, "checkout", "HEAD~1")
-        until(lambda: passes(library) == 3)
+        wait_for(lambda: passes(library) == 3)
         assert found(library, "zebra") == set()
 
 
@@ -383,19 +376,19 @@ def test_what_git_collected_survives_a_restart(root: Path, tmp_path: Path) -> No
     git(root, "commit", "-m", "one")
     with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
         library.watch("git")
-        until(lambda: passes(library) == 1)
+        wait_for(lambda: passes(library) == 1)
         write(root / "one.md", "zebra")
-        until(lambda: (state := library.watching()) and state.queued == 1)
+        wait_for(lambda: (state := library.watching()) and state.queued == 1)
     left = json.loads((library.index_dir / DIRTY_FILE).read_text())
     assert left["uris"] == ["one.md"]
     with Library.open(root, index_dir=tmp_path / "index", settings=HASH) as library:
         library.watch("git")
-        until(lambda: (state := library.watching()) and state.queued == 1)
+        wait_for(lambda: (state := library.watching()) and state.queued == 1)
         assert passes(library) == 0
         (note,) = library.search("zebra", mode="keyword").incomplete
         assert note.uris == ("one.md",)
         git(root, "commit", "-am", "two")
-        until(lambda: passes(library) == 1)
+        wait_for(lambda: passes(library) == 1)
         assert found(library, "zebra") == {"one.md"}
 
 
@@ -404,11 +397,11 @@ def test_strategies_are_switched_while_it_runs(library: Library, root: Path) -> 
     library.search("one")
     keeper = library.folder().following.keeper
     write(root / "one.md", "zebra")
-    until(lambda: (state := library.watching()) and state.queued == 1)
+    wait_for(lambda: (state := library.watching()) and state.queued == 1)
     before = passes(library)
     library.watch("realtime")
     assert library.folder().following.keeper is keeper
-    until(lambda: passes(library) == before + 1)
+    wait_for(lambda: passes(library) == before + 1)
     library.watch("lazy")
     write(root / "two.md", "quagga")
     assert found(library, "quagga") == {"two.md"}
@@ -439,7 +432,7 @@ def test_closing_does_not_wait_for_the_whole_pass(root: Path, tmp_path: Path) ->
     assert begun.wait(DEADLINE)
     closing = threading.Thread(target=library.close)
     closing.start()
-    until(lambda: library.folder().passes.closing)
+    wait_for(lambda: library.folder().passes.closing)
     go_on.set()
     closing.join(DEADLINE)
     assert not closing.is_alive()
@@ -546,11 +539,11 @@ def test_it_survives_whatever_the_update_raises(root: Path, tmp_path: Path) -> N
     record.failing = True
     write(root / "one.md", "zebra")
     assert not keeper.drain(DEADLINE)
-    until(lambda: len(attempts) >= 4)
+    wait_for(lambda: len(attempts) >= 4)
     state = keeper.state()
     assert (state.running, state.queued, state.last_error) == (True, 1, "RuntimeError: no room")
     record.failing = False
-    until(lambda: keeper.state().passes == 2)
+    wait_for(lambda: keeper.state().passes == 2)
     assert (keeper.state().queued, keeper.state().last_error) == (0, "")
     assert record.works[-1] == Work(frozenset({"one.md"}))
     keeper.stop()
@@ -565,7 +558,7 @@ def test_it_waits_longer_after_each_failure(root: Path, tmp_path: Path) -> None:
 
     keeper = make(root, tmp_path / "c", fail)
     keeper.start()
-    until(lambda: len(times) == 4)
+    wait_for(lambda: len(times) == 4)
     keeper.stop()
     first, second, third = (after - before for before, after in pairwise(times))
     assert first < second < third
@@ -576,7 +569,7 @@ def test_everything_is_compared_now_and_then(root: Path, tmp_path: Path) -> None
     watcher = FolderWatcher(Root.open(root), Policy(), 250)
     keeper = Keeper(watcher, Dirty(tmp_path / "c"), record, reconcile_seconds=0.05)
     keeper.start()
-    until(lambda: len(record.works) >= 3)
+    wait_for(lambda: len(record.works) >= 3)
     keeper.stop()
     assert {work.only for work in record.works} == {None}
 
@@ -603,7 +596,7 @@ def test_names_are_known_while_they_are_handed_over(root: Path, tmp_path: Path) 
     keeper.start()
     assert keeper.drain(DEADLINE)
     write(root / "one.md", "zebra")
-    until(lambda: threads)
+    wait_for(lambda: threads)
     threads[0].join(DEADLINE)
     release.set()
     keeper.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.store.sqlite.snapshot import EpochSnapshot
 from lookfar.store.vectors.reuse import KEPT
+from waiting import wait_for
 
 BASE = {"index.workers": 1, "git.history": False, "embed.provider": "hash"}
 PAGES = 12
@@ -187,13 +187,6 @@ def test_kept_vectors_contain_no_text(root: Path, tmp_path: Path, use: Any) -> N
     assert not [name for name, raw in found.items() if b"zebra" in raw or b"Page" in raw]
 
 
-def until(holds: Any, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_the_old_index_answers_while_the_new_one_is_built(
     root: Path, tmp_path: Path, use: Any
 ) -> None:
@@ -216,7 +209,7 @@ def test_the_old_index_answers_while_the_new_one_is_built(
         assert rows(library)[1].shape == (PAGES, 32)
         assert not library.status().current
         slow.go_on.set()
-        until(lambda: library.status().current)
+        wait_for(lambda: library.status().current)
         answer = library.search("word3 zebra")
         assert answer.generation == 2
         assert [each.reason for each in answer.incomplete] == []

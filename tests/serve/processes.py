@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-DEADLINE = 120.0
+from waiting import DEADLINE
+
 """Generous: these machines are busy. Nothing below waits this long when all is well."""
 
 RELAY = """
@@ -31,14 +31,6 @@ def in_process(hello):
 command = endpoint.daemon_command("echo_services:services")
 sys.exit(relay.run(sys.argv[1:], {}, command=command, in_process=in_process))
 """
-
-
-def eventually(holds: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + DEADLINE
-    while not (found := holds()):
-        assert time.monotonic() < deadline, f"never happened: {what}"
-        time.sleep(0.02)
-    return found
 
 
 def alive(pid: int) -> bool:

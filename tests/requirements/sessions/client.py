@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from waiting import DEADLINE
+
 TRANSPORTS: Final = ("stdio", "http")
-DEADLINE: Final = 120.0
-"""Seconds to wait for one answer; shared machines are slow."""
 _REVISION: Final = "2024-11-05"
 
 

@@ -19,7 +19,6 @@ import pytest
 from embedding_service import Service
 from processor_time import scale_by_load
 from requirements.sessions.client import (
-    DEADLINE,
     TRANSPORTS,
     Client,
     HttpClient,
@@ -27,6 +26,7 @@ from requirements.sessions.client import (
     launch,
     serving,
 )
+from waiting import DEADLINE
 
 LONG = "The harbour has a lighthouse that every sailor knows by its light. " * 8
 """More than 200 and fewer than 6,000 characters."""

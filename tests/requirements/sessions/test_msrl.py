@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from requirements.sessions.client import DEADLINE, TRANSPORTS, Client, ToolError, serving
+from requirements.sessions.client import TRANSPORTS, Client, ToolError, serving
 from requirements.sessions.msrl_vault import (
     LARGE_URI,
     put,
@@ -20,6 +19,7 @@ from requirements.sessions.msrl_vault import (
     to_characters,
     write_vault,
 )
+from waiting import wait_for
 
 UTC = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 
@@ -45,15 +45,8 @@ class Session:
     def uris(self, query: str, **arguments: Any) -> set[str]:
         return {result["doc_uri"] for result in self.query(query, top_k=50, **arguments)}
 
-    def wait_for(self, condition: Callable[[], bool]) -> None:
-        """Poll as a client does, which has no other way to learn of a build's end."""
-        deadline = time.monotonic() + DEADLINE
-        while not condition():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-
     def wait_until_ready(self) -> None:
-        self.wait_for(lambda: bool(self.client.call("msrl.status")["state"] == "ready"))
+        wait_for(lambda: bool(self.client.call("msrl.status")["state"] == "ready"))
 
 
 @pytest.fixture(scope="module", params=TRANSPORTS)
@@ -73,7 +66,7 @@ def vault(
             session.states.append(client.call("msrl.status"))
             return bool(session.states[-1]["state"] == "ready")
 
-        session.wait_for(is_ready)
+        wait_for(is_ready)
         yield session
 
 
@@ -384,7 +377,7 @@ def test_a_changed_note_is_indexed_by_itself(vault: Session) -> None:
     vault.wait_until_ready()
     before = client.call("msrl.status")
     put(vault.folder, "watched.md", "# Watched\n\nA pangolin curls up.\n")
-    vault.wait_for(lambda: bool(client.call("msrl.status")["snapshotId"] != before["snapshotId"]))
+    wait_for(lambda: bool(client.call("msrl.status")["snapshotId"] != before["snapshotId"]))
     vault.wait_until_ready()
     assert vault.query("pangolin")[0]["doc_uri"] == "watched.md"
     assert client.call("msrl.status")["stats"]["docs"] == before["stats"]["docs"] + 1

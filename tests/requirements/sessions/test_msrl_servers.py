@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from requirements.sessions.client import (
-    DEADLINE,
     TRANSPORTS,
     Client,
     StdioClient,
@@ -20,15 +18,9 @@ from requirements.sessions.client import (
     serving,
 )
 from requirements.sessions.msrl_vault import put
+from waiting import DEADLINE, wait_for
 
 SAMPLE = "# Keys 🗝\n\nThe signing key 🗝 is in the safe.\n\n## Old keys\n\nOld keys are burnt.\n"
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def is_ready(client: Client) -> bool:

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import pytest
 
-from requirements.sessions.client import DEADLINE, TRANSPORTS, Client, HttpClient, serving
+from requirements.sessions.client import TRANSPORTS, Client, HttpClient, serving
+from waiting import wait_for
 
 DAY: Final = 86_400
 FIRST_COMMIT: Final = 1_600_000_000
@@ -88,15 +89,6 @@ def commit(folder: Path, message: str, day: int, author: str = "Ada <ada@example
     git("add", "--all")
     git("commit", "--quiet", "--allow-empty", f"--author={author}", "-m", message)
     return git("rev-parse", "HEAD")
-
-
-def wait_for(look: Callable[[], Any]) -> Any:
-    """Ask until the answer is true, and return it."""
-    deadline = time.monotonic() + DEADLINE
-    while not (answer := look()):
-        assert time.monotonic() < deadline, answer
-        time.sleep(0.1)
-    return answer
 
 
 @pytest.fixture(scope="module", params=TRANSPORTS)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from requirements.sessions.client import TRANSPORTS, Client, serving
-from serve.processes import eventually
+from waiting import wait_for
 
 TYPES: Final = ("plan", "journal", "fact", "observation", "reflection")
 PAGES: Final = {
@@ -117,7 +117,7 @@ def test_a_deleted_memory_is_in_the_trash_and_returns(client: Client, project: P
     assert not (folder / "note.md").exists()
     assert any(path.name.startswith("note.") for path in (folder / ".trash").iterdir())
     assert client.refused("read_memory", filename="note.md")["code"] == "NOT_FOUND"
-    eventually(
+    wait_for(
         lambda: "note.md" not in names(client.call("search_memories", query="three")),
         "the deleted memory is not found",
     )

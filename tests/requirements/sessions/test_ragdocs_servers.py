@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from requirements.sessions.client import DEADLINE, HttpClient, launch, serving
-from requirements.sessions.test_ragdocs import wait_for
+from requirements.sessions.client import HttpClient, launch, serving
+from waiting import DEADLINE, wait_for
 
 SERVED: Final = ("--toolset", "ragdocs")
 PAGES: Final = {f"docs/p{n}.md": f"# Page {n}\n\nThe badger number {n}.\n" for n in range(4)}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from requirements.sessions.client import DEADLINE, TRANSPORTS, Client, serving
+from requirements.sessions.client import TRANSPORTS, Client, serving
 from requirements.sessions.search_mcp_project import (
     BLOCK,
     FILES,
@@ -23,6 +23,7 @@ from requirements.sessions.search_mcp_project import (
     SYNONYMS,
     write_project,
 )
+from waiting import DEADLINE
 
 MOST_CHARS = 8_000
 

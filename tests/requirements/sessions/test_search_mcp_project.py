@@ -7,21 +7,18 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from requirements.sessions.client import (
-    DEADLINE,
     TRANSPORTS,
     Client,
     ToolError,
     environment,
     serving,
 )
+from waiting import DEADLINE, wait_for
 
 CODE = """\
 def first_heron():
@@ -62,15 +59,6 @@ def commit_all(root: Path) -> None:
     author = ("-c", "user.name=A", "-c", "user.email=a@example.org")
     for command in (("init", "-q"), ("add", "-A"), (*author, "commit", "-qm", "Change")):
         subprocess.run(("git", "-C", str(root), *command), check=True)
-
-
-def wait_for(condition: Callable[[], Any]) -> Any:
-    """Return the first true value of a condition."""
-    deadline = time.monotonic() + DEADLINE
-    while not (value := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return value
 
 
 def paths(client: Client, query: str, tool: str = "search_docs") -> list[str]:

@@ -23,7 +23,8 @@ from harness import amount, report
 from lookfar.errors import IOFailed, PermissionDenied
 from lookfar.serve.daemon import endpoint
 from lookfar.serve.daemon.endpoint import daemon_command, daemon_log_path, daemon_status
-from serve.processes import DEADLINE, Client, alive, end_all, eventually, marked_processes
+from serve.processes import Client, alive, end_all, marked_processes
+from waiting import DEADLINE, wait_for
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
 
@@ -118,10 +119,10 @@ def race() -> None:
     """Four start at once; three give way to the one that answers."""
     racers = [subprocess.Popen([*COMMAND, "--foreground"]) for _ in range(4)]
     try:
-        eventually(lambda: sum(racer.poll() is not None for racer in racers) == 3, "3 give way")
+        wait_for(lambda: sum(racer.poll() is not None for racer in racers) == 3, "3 give way")
         codes = {racer.poll() for racer in racers}
         assert codes == {None, endpoint.ANOTHER_SERVES}
-        status = eventually(daemon_status, "one serves")
+        status = wait_for(daemon_status, "one serves")
         assert status["pid"] == next(racer.pid for racer in racers if racer.poll() is None)
     finally:
         for racer in racers:
@@ -140,7 +141,7 @@ def test_daemons_race_and_one_serves() -> None:
 def test_stale_socket_of_a_dead_daemon_is_replaced(place: Path) -> None:
     pid = start()
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not alive(pid), "it is dead")
+    wait_for(lambda: not alive(pid), "it is dead")
     assert (place / "daemon.sock").exists()
     assert daemon_status() is None
     assert start() != pid
@@ -355,7 +356,7 @@ def test_a_handler_that_outlives_its_client_is_ended(monkeypatch: pytest.MonkeyP
     assert connection is not None
     assert len(daemon_status()["sessions"]) == 1  # type: ignore[index]
     connection.socket.close()
-    eventually(lambda: not daemon_status()["sessions"], "the session ends")  # type: ignore[index]
+    wait_for(lambda: not daemon_status()["sessions"], "the session ends")  # type: ignore[index]
 
 
 # --- another build ----------------------------------------------------------------------------
@@ -392,7 +393,7 @@ def test_another_build_gets_its_own_daemon_while_old_sessions_finish(connect_as:
     with old.socket as opened, opened.makefile("rb") as lines:
         opened.sendall(b"still here\n")
         assert lines.readline() == b"still here\n"
-    eventually(lambda: not alive(old.reply["pid"]), "the old one leaves after its last session")
+    wait_for(lambda: not alive(old.reply["pid"]), "the old one leaves after its last session")
     assert daemon_status()["pid"] == new.reply["pid"]  # type: ignore[index]
     assert daemon_status()["build"] == "new"  # type: ignore[index]
 
@@ -406,7 +407,7 @@ def test_an_old_daemon_without_sessions_leaves_at_once(
     assert endpoint.find(endpoint.make_request("call")) is None
     new = connect_as("new")
     new.socket.close()
-    eventually(lambda: not alive(old.reply["pid"]), "the old one leaves")
+    wait_for(lambda: not alive(old.reply["pid"]), "the old one leaves")
     # Who was refused by the old one must not send away the new one.
     endpoint._control(endpoint.runtime_folder(), {"action": "retire", "build": "old"}, DEADLINE)
     assert daemon_status()["pid"] == new.reply["pid"]  # type: ignore[index]
@@ -455,7 +456,7 @@ def test_it_leaves_when_idle_and_cleans_up(
     monkeypatch.setenv("ECHO_CLOSED", str(closed))
     monkeypatch.setenv("ECHO_IDLE_SECONDS", "0.5")
     pid = start()
-    eventually(lambda: not alive(pid), "it leaves")
+    wait_for(lambda: not alive(pid), "it leaves")
     assert closed.read_text() == "closed"
     assert sorted(path.name for path in place.iterdir()) == ["daemon.lock", "start.lock"]
     assert "stopping: idle" in daemon_log_path().read_text()
@@ -467,7 +468,7 @@ def test_a_session_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     time.sleep(1.7)
     assert alive(connection.reply["pid"])
     connection.socket.close()
-    eventually(lambda: not alive(connection.reply["pid"]), "it leaves afterwards")
+    wait_for(lambda: not alive(connection.reply["pid"]), "it leaves afterwards")
 
 
 @pytest.mark.parametrize("how", ["stop", "SIGTERM", "SIGINT"])
@@ -484,7 +485,7 @@ def test_it_ends_when_asked(
         assert closed.exists()  # it returns when all is done, not when it was asked for
     else:
         os.kill(pid, getattr(signal, how))
-    eventually(lambda: not alive(pid), "it ends")
+    wait_for(lambda: not alive(pid), "it ends")
     connection.socket.settimeout(DEADLINE)
     assert connection.socket.recv(1) == b""
     connection.socket.close()
@@ -500,7 +501,7 @@ def test_a_daemon_that_hangs_is_killed() -> None:
         client.request(2, "block", seconds=600)
         time.sleep(0.3)
         assert endpoint.daemon_stop(timeout=1.0) is True
-        eventually(lambda: not alive(pid), "it is gone")
+        wait_for(lambda: not alive(pid), "it is gone")
     finally:
         client.close()
 
@@ -519,7 +520,7 @@ def test_one_whose_folder_vanished_leaves_its_successor_alone(place: Path) -> No
     new = start()
     assert new != old
     os.kill(old, signal.SIGTERM)
-    eventually(lambda: not alive(old), "the old one leaves")
+    wait_for(lambda: not alive(old), "the old one leaves")
     assert start() == new
 
 
@@ -549,7 +550,7 @@ def test_the_log_names_sessions_and_is_bounded() -> None:
     text = daemon_log_path().read_text()
     assert "serving lookfar" in text
     log = daemon_log_path()
-    eventually(lambda: "session 1 (call) started" in log.read_text(), "it is written")
+    wait_for(lambda: "session 1 (call) started" in log.read_text(), "it is written")
     from lookfar.serve.daemon import process
 
     assert 0 < process._LOG_BYTES * (process._LOG_FILES + 1) <= 10_000_000

@@ -19,7 +19,8 @@ import pytest
 
 from harness import amount, report
 from processor_time import scale_by_load
-from serve.processes import alive, end_all, eventually, marked_processes
+from serve.processes import alive, end_all, marked_processes
+from waiting import wait_for
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="kill -9 and Unix sockets")
 
@@ -80,11 +81,11 @@ def test_an_orphan_ends_within_five_seconds(handbook: Path, runtime: str, way: s
         parent.kill()
         parent.wait()
         parent.stdout.close()
-        eventually(partial(has_ended, child), f"orphan {death} ends")
+        wait_for(partial(has_ended, child), f"orphan {death} ends")
         slowest = max(slowest, time.monotonic() - begun)
         assert slowest <= scale_by_load(LIMIT), f"orphan {death} ({busy}) took {slowest:.1f} s"
     # The daemon serves others, too, and ends when it has been idle; nothing else may be left.
     mark = f"XDG_RUNTIME_DIR={runtime}"
-    eventually(lambda: len(marked_processes(mark)) <= (way == "daemon"), "nothing else is left")
+    wait_for(lambda: len(marked_processes(mark)) <= (way == "daemon"), "nothing else is left")
     note = f"slowest {slowest:.1f} s"
     report(f"parent dies ({way})", trials=DEATHS[way], faults=DEATHS[way], note=note)

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from lookfar.serve.daemon import endpoint, relay
-from serve.processes import DEADLINE, RELAY, Client, alive, end_all, eventually, marked_processes
+from serve.processes import RELAY, Client, alive, end_all, marked_processes
+from waiting import DEADLINE, wait_for
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
 
@@ -65,7 +66,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def die(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not alive(pid), "the daemon is dead")
+    wait_for(lambda: not alive(pid), "the daemon is dead")
 
 
 def is_lost(answer: dict[str, Any] | None, number: Any) -> bool:
@@ -98,7 +99,7 @@ def test_a_session_from_start_to_end(start: Start, tmp_path: Path) -> None:
     assert client.wait() == 0
     assert client.receive() is None
     assert client.remarks == []
-    eventually(lambda: not sessions(), "the daemon forgets the session")
+    wait_for(lambda: not sessions(), "the daemon forgets the session")
 
 
 def test_eight_relays_at_once_share_one_daemon(start: Start) -> None:
@@ -140,7 +141,7 @@ def test_malformed_json_is_passed_to_the_daemon(start: Start) -> None:
     assert client.process.stdin
     client.process.stdin.write(b"no json\n\n   \n")
     client.process.stdin.flush()
-    eventually(lambda: client.remarks, "the relay says that the daemon hung up")
+    wait_for(lambda: client.remarks, "the relay says that the daemon hung up")
     assert client.pid(2)
 
 
@@ -220,7 +221,7 @@ def test_input_ends_while_a_long_request_runs(start: Start, hurried: None) -> No
     client.end_input()
     assert client.wait() == 0
     assert client.receive() is None
-    eventually(lambda: not sessions(), "the daemon drops the session")
+    wait_for(lambda: not sessions(), "the daemon drops the session")
 
 
 @pytest.mark.parametrize("method", ["sleep", "subscriptions/listen"])
@@ -298,7 +299,7 @@ def test_a_parent_dies_while_a_request_runs(patient: None) -> None:
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    eventually(lambda: not alive(child), "the orphan ends")
+    wait_for(lambda: not alive(child), "the orphan ends")
 
 
 def test_stdout_is_closed_by_the_client() -> None:
@@ -368,7 +369,7 @@ def test_a_killed_relay_affects_no_one(start: Start) -> None:
     first.process.kill()
     first.wait()
     assert second.pid(2) == pid
-    eventually(lambda: len(sessions()) == 1, "the session of the dead client ends")
+    wait_for(lambda: len(sessions()) == 1, "the session of the dead client ends")
 
 
 # --- the daemon ends --------------------------------------------------------------------------
@@ -439,7 +440,7 @@ def test_an_initialize_that_was_lost_is_not_replayed(start: Start) -> None:
     client = start()
     pid = client.pid(1)
     client.request(2, "initialize", seconds=600, clientInfo={"name": "lost"})
-    eventually(
+    wait_for(
         lambda: any(session["client"] == "lost" for session in sessions()), "the request arrives"
     )
     die(pid)
@@ -495,7 +496,7 @@ def test_a_stopped_daemon_comes_back_with_the_next_request(start: Start) -> None
     client = start()
     old = client.pid(1)
     assert endpoint.daemon_stop()
-    eventually(lambda: client.remarks, "the relay has noticed")
+    wait_for(lambda: client.remarks, "the relay has noticed")
     assert endpoint.daemon_status() is None
     assert client.pid(2) != old
 
@@ -504,7 +505,7 @@ def test_a_notification_wakes_no_daemon(start: Start) -> None:
     client = start()
     client.ask(1, "initialize")
     assert endpoint.daemon_stop()
-    eventually(lambda: client.remarks, "the relay has noticed")
+    wait_for(lambda: client.remarks, "the relay has noticed")
     client.send({"method": "notifications/cancelled", "params": {"requestId": 1}})
     client.send({"method": "notifications/initialized"})
     time.sleep(0.3)
@@ -565,7 +566,7 @@ def test_without_a_daemon_it_serves_itself(
     client = start()
     assert client.receive() == {"in_process": True}
     assert client.wait() == 7
-    eventually(lambda: client.remarks, "it says why")
+    wait_for(lambda: client.remarks, "it says why")
     assert b"without the daemon" in b"".join(client.remarks)
 
 

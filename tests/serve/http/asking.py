@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sample_files import write_files
-from serve.processes import DEADLINE, eventually
+from waiting import DEADLINE, wait_for
 
 DOCUMENTS = {
     "guide.md": "# Guide\n\nHow to begin.\n\n## Install\n\nUnpack the archive and run the"
@@ -85,7 +85,7 @@ class Served:
             having = (each for each in self.log if wanted.items() <= each.items())
             return next(having, None)
 
-        line: dict[str, Any] = eventually(found, f"a line of the log with {wanted}")
+        line: dict[str, Any] = wait_for(found, f"a line of the log with {wanted}")
         return line
 
     def connect(self) -> socket.socket:

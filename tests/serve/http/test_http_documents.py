@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from serve.http.asking import Served, serving
-from serve.processes import DEADLINE, eventually
+from waiting import DEADLINE, wait_for
 
 TEXT = "The lighthouse keeper counts the boats every evening. " * 30
 NAMES = {"create_database", "insert_document", "find_similar_documents", "delete_document"}
@@ -89,5 +89,5 @@ def test_the_log_has_the_time_of_each_call(databases: Served) -> None:
         return any(each.startswith(what) and how in each for each in own)
 
     for what, how in {"insert": "the model took", "find": " ms", "delete": " ms"}.items():
-        eventually(partial(told, what, how), f"a line on how long {what} took")
+        wait_for(partial(told, what, how), f"a line on how long {what} took")
     assert "lighthouse" not in "\n".join(databases.lines)

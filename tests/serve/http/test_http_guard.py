@@ -41,7 +41,7 @@ from lookfar.serve.http.visits import Watch
 from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session
 from serve.http.asking import Served, serving
-from serve.processes import DEADLINE, eventually
+from waiting import DEADLINE, wait_for
 
 READ, WRITE = "r" * 32, "w" * 32
 MOST = 4096
@@ -280,7 +280,7 @@ def started(app: Any, **more: Any) -> Iterator[int]:
         )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
-        eventually(lambda: server.started, "the server starts")
+        wait_for(lambda: server.started, "the server starts")
         try:
             yield bound.getsockname()[1]
         finally:
@@ -570,7 +570,7 @@ def test_a_client_that_never_reads_is_disconnected(more: int) -> None:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.connect(("127.0.0.1", port))
             client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            eventually(lambda: held and not held[0].connections, "the connection is cut")
+            wait_for(lambda: held and not held[0].connections, "the connection is cut")
 
 
 def test_a_slow_reader_is_not_disconnected() -> None:

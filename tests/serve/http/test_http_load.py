@@ -19,7 +19,7 @@ import pytest
 
 from harness import amount, report
 from serve.http.asking import Served, serving
-from serve.processes import DEADLINE
+from waiting import DEADLINE, wait_for
 
 CLIENTS = 32
 SECONDS = amount(2, 60)
@@ -125,10 +125,13 @@ def test_32_clients_during_a_reindex(tmp_path: Path) -> None:
         assert problems == []
         assert failed == []
         assert done, "no pass ended"
-        deadline = time.monotonic() + DEADLINE
-        while any(now > then + 4 for now, then in zip(held(served)[:2], before[:2], strict=True)):
-            assert time.monotonic() < deadline, (held(served), before)
-            time.sleep(0.2)
+        wait_for(
+            lambda: all(
+                now <= then + 4 for now, then in zip(held(served)[:2], before[:2], strict=True)
+            ),
+            lambda: (held(served), before),
+            pause=0.2,
+        )
         # Connections for reading are kept for the next call, two descriptors each, so there are
         # as many as calls were answered at once since the index that serves was made: that
         # number comes and goes. No more than two are lent to one thread, and a leak of one for

@@ -22,7 +22,7 @@ from lookfar.serve.http.log_lines import REQUEST_ID, JsonLines, logging_to
 from lookfar.serve.http.metrics import Metrics
 from lookfar.serve.http.visits import Visit, Watch
 from serve.http.asking import Served, command, environment, serving, write_documents
-from serve.processes import DEADLINE, eventually
+from waiting import DEADLINE, wait_for
 
 SECRET = "s3cret-" * 5
 
@@ -115,7 +115,7 @@ def test_arguments_are_logged_only_if_configured(tmp_path: Path) -> None:
     file = tmp_path / "logs" / "serve.log"
     with serving(tmp_path, "--log-file", file, "--set", "serve.log_arguments=true") as served:
         served.tool("search", query="signing key")
-        lines = eventually(lambda: file.exists() and file.read_text().splitlines(), "a log")
+        lines = wait_for(lambda: file.exists() and file.read_text().splitlines(), "a log")
         served.process.terminate()
         served.process.wait(DEADLINE)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
@@ -132,7 +132,7 @@ def test_requests_are_logged_only_if_asked_for(tmp_path: Path) -> None:
         served.ask("GET", "/health")
         served.process.terminate()
         served.process.wait(DEADLINE)
-        lines = eventually(lambda: served.lines, "a line")
+        lines = wait_for(lambda: served.lines, "a line")
     assert lines[0].startswith("Serving http://127.0.0.1:")
     # So are the first index, which the server builds by itself, its start and its end.
     assert {line["component"] for line in served.log} <= {"toolsets.startup", "server"}
@@ -299,8 +299,8 @@ def test_spans_go_to_the_collector_that_the_environment_names(tmp_path: Path) ->
             parent = "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"
             headers = {"traceparent": parent, "Content-Type": "application/json"}
             served.ask("POST", "/tools/search", {"query": SECRET}, headers)
-            eventually(lambda: b"POST /tools/{name}" in b"".join(received), "a span")
-            eventually(lambda: b"search" in b"".join(received), "the span of the call")
+            wait_for(lambda: b"POST /tools/{name}" in b"".join(received), "a span")
+            wait_for(lambda: b"search" in b"".join(received), "the span of the call")
         collector.shutdown()
     sent = b"".join(received)
     assert bytes.fromhex("ab" * 16) in sent

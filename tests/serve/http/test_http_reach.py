@@ -13,7 +13,7 @@ from lookfar.errors import InvalidConfig
 from lookfar.serve.http.tokens import Tokens, add, read, remove
 from lookfar.serve.http.web.api import ROWS
 from serve.http.asking import Served, command, events, serving
-from serve.processes import eventually
+from waiting import wait_for
 
 SPOKEN = {"Accept": "application/json, text/event-stream"}
 INITIALIZE = {
@@ -240,7 +240,7 @@ def test_going_back_needs_a_token_that_may_write_there(
 
     first = newest()
     (served.root / "later.md").write_text("# Later\n\nThe harbour froze.\n")
-    eventually(lambda: newest() > first, "a second generation")
+    wait_for(lambda: newest() > first, "a second generation")
     for key in ("all", "docs"):
         assert back(key, "docs") == (403, "")
     assert back("writer", "secret") == (400, "")

@@ -28,7 +28,7 @@ from mcp.shared.auth import (
 
 from serve.http.asking import Answer, Served, command, serving
 from serve.http.small_issuer import CALLBACK, Issuer, SigningKey, forge, issuing, read_location
-from serve.processes import eventually
+from waiting import wait_for
 
 METADATA = "/.well-known/oauth-protected-resource"
 SPOKEN = {"Accept": "application/json, text/event-stream"}
@@ -73,7 +73,7 @@ def try_token(served: Served, token: str) -> Answer:
         answer = served.tool("search", token, query="harbour")
         return answer if answer.status != 429 else None
 
-    answer: Answer = eventually(ask, "another token may be tried")
+    answer: Answer = wait_for(ask, "another token may be tried")
     return answer
 
 

@@ -16,7 +16,7 @@ import pytest
 from lookfar.serve.http.tokens import add
 from outside.served_site import Site, serve_site
 from serve.http.asking import Answer, Served, events, serving
-from serve.processes import eventually
+from waiting import wait_for
 
 LOCAL = ("--set", "outside.allow_private=true", "--set", "outside.pause_ms=0")
 
@@ -44,7 +44,7 @@ def _finish(served: Served, token: str = "") -> dict[str, Any]:
         found: dict[str, Any] | None = _post(served, "sources", token).json["job"]
         return found if found and found["state"] != "running" else None
 
-    done: dict[str, Any] = eventually(job, "the end of a fetch")
+    done: dict[str, Any] = wait_for(job, "the end of a fetch")
     return done
 
 
@@ -93,7 +93,7 @@ def test_the_stream_reports_a_fetch_that_can_be_stopped(served: Served, pages: S
     pages.answers["/docs/keys"] = wait
     try:
         _post(served, "source_add", origin=f"{pages.address}/docs/", name="lamps", confirm=True)
-        eventually(lambda: pages.seen["/docs/keys"], "a request")
+        wait_for(lambda: pages.seen["/docs/keys"], "a request")
         [(_, state)] = events(served.ask("GET", "/api/events").body)
         assert state["source_job"]["state"] == "running"
         second = _post(served, "source_add", origin=f"{pages.address}/other/", confirm=True)

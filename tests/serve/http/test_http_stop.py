@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from serve.http.asking import Answer, Served, command, serving
-from serve.processes import DEADLINE, eventually
+from waiting import DEADLINE, wait_for
 
 GATE = """
 import pathlib, sys, time
@@ -79,7 +79,7 @@ def test_an_answer_that_was_begun_is_finished(tmp_path: Path, way: str) -> None:
             return served.ask("POST", "/mcp", {**message, "params": call}, headers)
 
         asking, answers = ask_apart(ask)
-        eventually((tmp_path / "search-entered").exists, "the search begins")
+        wait_for((tmp_path / "search-entered").exists, "the search begins")
         served.process.send_signal(STOP)
         served.logged(component="server", message="stopping")
         assert served.process.poll() is None
@@ -104,7 +104,7 @@ def test_an_answer_that_takes_too_long_does_not_hold_the_stop(tmp_path: Path) ->
                 return Answer(0, {}, b"")
 
         asking, answers = ask_apart(ask)
-        eventually((tmp_path / "search-entered").exists, "the search begins")
+        wait_for((tmp_path / "search-entered").exists, "the search begins")
         served.process.send_signal(STOP)
         asking.join(DEADLINE)
         assert [answer.status for answer in answers] != [200]
@@ -141,7 +141,7 @@ def test_probes_need_no_token_and_tell_nothing(tmp_path: Path) -> None:
     assert command(home, "tokens", "add", "ci").returncode == 0
     with serving(tmp_path) as served:
         assert served.ask("GET", "/health").status == 401
-        eventually(lambda: served.ask("GET", "/readyz").status == 200, "the first index")
+        wait_for(lambda: served.ask("GET", "/readyz").status == 200, "the first index")
         assert served.ask("GET", "/livez").json == {"status": "ok"}
         assert served.ask("GET", "/livez", headers={"Host": "evil.example"}).status == 421
         assert served.ask("POST", "/livez", {}).status == 401
@@ -156,7 +156,7 @@ def test_a_busy_server_is_alive_and_gets_no_more_requests(tmp_path: Path) -> Non
         assert served.tool("search", query="harbour").status == 200
         (tmp_path / "search").touch()
         asking, answers = ask_apart(lambda: served.tool("search", query="lantern"))
-        eventually((tmp_path / "search-entered").exists, "the search begins")
+        wait_for((tmp_path / "search-entered").exists, "the search begins")
         assert served.ask("GET", "/health").error["code"] == "SERVER_BUSY"
         assert served.ask("GET", "/livez").status == 200
         assert served.ask("GET", "/readyz").status == 503
@@ -169,7 +169,7 @@ def test_a_busy_server_is_alive_and_gets_no_more_requests(tmp_path: Path) -> Non
 def test_probes_have_no_rate_limit(tmp_path: Path) -> None:
     with serving(tmp_path, "--set", "serve.requests_per_second=0.01") as served:
         assert [served.ask("GET", "/").status for _ in range(2)] == [200, 429]
-        eventually(lambda: served.ask("GET", "/readyz").status == 200, "the first index")
+        wait_for(lambda: served.ask("GET", "/readyz").status == 200, "the first index")
         for path in ("/livez", "/readyz"):
             assert [served.ask("GET", path).status for _ in range(3)] == [200, 200, 200]
 
@@ -181,9 +181,9 @@ def test_a_server_is_ready_when_its_first_index_is_built(tmp_path: Path) -> None
     )
     (tmp_path / "build").touch()
     with serving(tmp_path, start=("-c", script, str(tmp_path))) as served:
-        eventually((tmp_path / "build-entered").exists, "the build begins")
+        wait_for((tmp_path / "build-entered").exists, "the build begins")
         refused = served.ask("GET", "/readyz")
         assert (refused.status, refused.error["code"]) == (503, "NOT_READY")
         assert "first index" in refused.error["message"]
         (tmp_path / "build-open").touch()
-        eventually(lambda: served.ask("GET", "/readyz").status == 200, "the first index")
+        wait_for(lambda: served.ask("GET", "/readyz").status == 200, "the first index")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from serve.http.asking import Served, events, serving
-from serve.processes import eventually
+from waiting import wait_for
 
 QUERY = {"query": "harbour boats", "top_n": 8}
 _POOL = 16
@@ -84,9 +84,9 @@ def test_streams_that_are_cut_leave_nothing_behind(open_server: Served) -> None:
                 for connection in opened:
                     cut(connection)
                 opened.clear()
-        eventually(lambda: sockets(open_server) <= idle, "connections are closed")
+        wait_for(lambda: sockets(open_server) <= idle, "connections are closed")
         most = most or threads(open_server) + _POOL
-    eventually(lambda: threads(open_server) <= most, "no thread is left")
+    wait_for(lambda: threads(open_server) <= most, "no thread is left")
     answer = open_server.ask("POST", "/query_documents_stream", QUERY)
     assert events(answer.body)[-1][0] == "result"
 
@@ -126,7 +126,7 @@ def test_a_plain_request_stops_when_its_client_leaves(large: Served) -> None:
             b"POST /tools/search HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Request-Id: left\r\n"
             b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
         )
-        eventually(lambda: list((large.home).rglob("catalogue.db")), "the pass has begun")
+        wait_for(lambda: list((large.home).rglob("catalogue.db")), "the pass has begun")
     line = large.logged(tool="search", request_id="left")
     assert line["code"] == "GIVEN_UP"
     assert large.logged(component="http", request_id="left")["status"] == 499

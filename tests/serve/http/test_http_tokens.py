@@ -19,7 +19,7 @@ from lookfar.errors import InvalidArgument, InvalidConfig, NotFound, PermissionD
 from lookfar.serve.cli.main import cli
 from lookfar.serve.http.tokens import Tokens, add, read, remove
 from serve.http.asking import Served, serving
-from serve.processes import DEADLINE, eventually
+from waiting import DEADLINE, wait_for
 
 
 def run(*arguments: str) -> Result:
@@ -272,7 +272,7 @@ def test_a_stream_ends_when_a_token_becomes_required(tmp_path: Path) -> None:
 
 
 def assert_log_has_no(served: Served, *secrets: str) -> None:
-    eventually(lambda: len(served.log) >= 8, "requests are logged")
+    wait_for(lambda: len(served.log) >= 8, "requests are logged")
     text = "\n".join(served.lines)
     assert '"client":"new"' in text
     assert not [each for each in secrets if each in text]

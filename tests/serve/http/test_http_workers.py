@@ -15,7 +15,8 @@ import pytest
 
 from harness import amount
 from serve.http.asking import Answer, Served, command, serving
-from serve.processes import DEADLINE, alive, eventually
+from serve.processes import alive
+from waiting import DEADLINE, wait_for
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="it sends signals")
 
@@ -41,7 +42,7 @@ def wait_for_readers(served: Served, besides: tuple[int, ...] = ()) -> list[int]
         complete = len(pids) == WORKERS and not set(pids) & set(besides)
         return pids if complete else []
 
-    pids: list[int] = eventually(ready, "all readers run")
+    pids: list[int] = wait_for(ready, "all readers run")
     return pids
 
 
@@ -215,7 +216,7 @@ def test_readers_end_with_the_server(tmp_path: Path, number: signal.Signals) -> 
         began = time.monotonic()
         served.process.send_signal(number)
         served.process.wait(DEADLINE)
-        eventually(lambda: not any(map(alive, pids)), "the readers are gone")
+        wait_for(lambda: not any(map(alive, pids)), "the readers are gone")
         # The server grants running calls three seconds; the rest is a busy machine.
         assert time.monotonic() - began < 15
 
@@ -235,7 +236,7 @@ def test_a_token_reaches_no_more_through_a_reader(tmp_path: Path) -> None:
             answer = served.ask("GET", "/status", token=keys["all"])
             return bool(answer.json["workers"]["running"] == WORKERS)
 
-        eventually(ready, "all readers run")
+        wait_for(ready, "all readers run")
         assert served.tool("search", query="harbour", token=keys["docs"]).json["hits"]
         assert served.tool("search", query="harbour", token=keys["other"]).error["code"] == (
             "NOT_FOUND"

@@ -30,7 +30,7 @@ from serve.conformance.suite import Unavailable, find_node, installed
 from serve.http.asking import Served, serving
 from serve.http.small_issuer import CALLBACK, SigningKey, forge
 from serve.http.test_http_sign_in import Memory, challenge, resource, try_token
-from serve.processes import DEADLINE, eventually
+from waiting import DEADLINE, wait_for
 
 HERE = Path(__file__).parent / "real_issuer"
 SCOPES = "lookfar:read lookfar:write lookfar:read:docs"
@@ -157,7 +157,7 @@ def test_an_expired_token_and_rotated_keys(served: Served, issuer: RealIssuer) -
     new = issuer.token(resource(served), "lookfar:read")
     assert [try_token(served, token).status for token in (new, old)] == [200, 401]
     issuer.start(KEY)
-    eventually(lambda: try_token(served, old).status == 200, "the first key is back")
+    wait_for(lambda: try_token(served, old).status == 200, "the first key is back")
 
 
 def browse(url: str) -> dict[str, str]:

@@ -28,7 +28,7 @@ from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.server import Results, make_server
 from lookfar.serve.toolsets import load_tools
 from sample_files import write_files
-from serve.processes import DEADLINE
+from waiting import DEADLINE
 
 LEGACY = "legacy"
 MODERN = "2026-07-28"

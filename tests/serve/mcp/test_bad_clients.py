@@ -39,7 +39,7 @@ from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets import load_tools
 from serve.mcp.served import Home, connected, said, write_documents
-from serve.processes import DEADLINE, eventually
+from waiting import DEADLINE, wait_for
 
 fcntl = pytest.importorskip("fcntl", reason="asks the system how full a socket is")
 termios = pytest.importorskip("termios", reason="asks the system how full a socket is")
@@ -90,7 +90,7 @@ class Raw:
             sizes[:] = [*sizes[1:], waiting]
             return sizes[0] == waiting > 65_536
 
-        eventually(full, "the buffer is full")
+        wait_for(full, "the buffer is full")
 
     def close(self) -> None:
         self._lines.close()
@@ -203,7 +203,7 @@ def test_a_subscriber_that_does_not_read_blocks_no_one(
             (docs / "keys.md").write_text(f"# Keys\n\nNumber {at}.\n", encoding="utf-8")
             assert threads.submit(folder.index).result(DEADLINE).changed == 1
             assert good.receive()["params"]["uri"] == keys
-        eventually(lambda: "does not read" in caplog.text, "the subscriber is dropped")
+        wait_for(lambda: "does not read" in caplog.text, "the subscriber is dropped")
         assert caplog.text.count("does not read") <= 2
         bad.close()
 
@@ -217,7 +217,7 @@ def test_a_client_that_does_not_read_its_progress_gets_its_build_done(
     call = {"name": "search", "arguments": {"query": "key"}, "_meta": {"progressToken": "p"}}
     bad.request(2, "tools/call", **call)
     with session_of(pool, docs, settings) as session:
-        eventually(lambda: session.library.indexed, "the index is built")
+        wait_for(lambda: session.library.indexed, "the index is built")
         bad.close()
 
 
@@ -245,7 +245,7 @@ def test_many_changes_are_compared_with_many_subscriptions_once(
     for at in range(1_000):
         changes.subscribe(connection, f"lookfar://x/{at}.md#Part")
     changes.notify([f"lookfar://x/{at}.md" for at in range(500, 1_500)], listed=False)
-    eventually(lambda: len(told) == 500, "the changes are sent")
+    wait_for(lambda: len(told) == 500, "the changes are sent")
     assert told == sorted(f"lookfar://x/{at}.md" for at in range(500, 1_000))
     assert looked <= 2_000
 
@@ -294,7 +294,7 @@ def test_waiting_for_another_process_is_given_up(
         with pytest.raises(Left):
             given_up.result(DEADLINE)
         staying = threads.submit(other.index, wait_seconds=DEADLINE)
-        eventually(lambda: other.building_since, "it waits")
+        wait_for(lambda: other.building_since, "it waits")
         time.sleep(0.3)
         assert not staying.done()
     assert staying.result(DEADLINE).generation >= 1
@@ -358,7 +358,7 @@ def test_http_clients_that_leave_take_no_thread_with_them(
         tools = Tools(session, named, Watch())
         asyncio.run(typing(session, tools))
         tools.close()
-        eventually(lambda: not pool.busy, "no call waits any more")
+        wait_for(lambda: not pool.busy, "no call waits any more")
     assert suspected == []
 
 
@@ -371,11 +371,11 @@ def test_a_call_stops_when_the_command_exits(
     with writing.store.writer("other", 64, about={}, retain=3):
         one = connect(docs, kind="call")
         one.send({"method": "search", "arguments": {"query": "key", "filters": {}}})
-        eventually(lambda: pool.busy, "it waits")
+        wait_for(lambda: pool.busy, "it waits")
         time.sleep(0.3)
         assert pool.busy
         one.close()
-        eventually(lambda: not pool.busy, "it waits no more")
+        wait_for(lambda: not pool.busy, "it waits no more")
     writing.close()
 
 
@@ -464,9 +464,9 @@ def test_a_folder_that_is_being_indexed_is_kept_open(
         assert pool.busy
         assert pool._shared
         gate.open.set()
-        eventually(lambda: not pool.busy, "it is built")
+        wait_for(lambda: not pool.busy, "it is built")
         assert folder.indexed
         assert folder.failure is None
-        eventually(lambda: not pool._shared, "then it is closed")
+        wait_for(lambda: not pool._shared, "then it is closed")
     finally:
         pool.close()

@@ -35,7 +35,8 @@ from serve.mcp.served import (
     stdio,
     write_documents,
 )
-from serve.processes import DEADLINE, Client, alive, end_all, eventually, marked_processes
+from serve.processes import Client, alive, end_all, marked_processes
+from waiting import DEADLINE, wait_for
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Unix sockets")
 
@@ -196,8 +197,8 @@ def test_a_build_given_up_leaves_the_old_generation_serving(
         with in_memory(portal, home, large, mode=era, settings=other, pool=pool) as new:
             assert new.run(lambda: given_up(new))
             assert worked - before
-            eventually(lambda: not pool.busy, "the call is over")
-            eventually(lambda: set(children(os.getpid())) <= before, "the workers have ended")
+            wait_for(lambda: not pool.busy, "the call is over")
+            wait_for(lambda: set(children(os.getpid())) <= before, "the workers have ended")
             told = new.call("status").structured_content
             assert told is not None
             assert told["collections"][0]["current"] is False  # It ended unfinished.
@@ -214,11 +215,11 @@ def test_a_client_killed_while_it_waits_takes_its_build_with_it(place: Home, big
     client = begun(place, big)
     pid = status()["pid"]
     try:
-        eventually(lambda: children(pid), "workers build")
+        wait_for(lambda: children(pid), "workers build")
         client.process.kill()
         client.wait()
-        eventually(lambda: not children(pid), "the workers have ended")
-        eventually(lambda: not status()["sessions"], "the session is forgotten")
+        wait_for(lambda: not children(pid), "the workers have ended")
+        wait_for(lambda: not status()["sessions"], "the session is forgotten")
         assert status()["pid"] == pid
     finally:
         client.close()
@@ -556,7 +557,7 @@ def test_a_folder_is_closed_some_time_after_its_last_session(
         pool.tend()
         assert folder.watching() is not None  # A session has it open.
     # The first pass of its file watcher may still be running, and keeps it open until it ends.
-    eventually(lambda: folder.watching() is None, "it is closed")
+    wait_for(lambda: folder.watching() is None, "it is closed")
     with pool.session([str(docs)], settings=home.settings, environ={}) as session:
         assert session.library.folder() is not folder
         assert session.library.search("signing key").hits
@@ -603,7 +604,7 @@ def test_the_pool_tends_by_itself(home: Home, docs: Path, made: MakePool) -> Non
         with session.call():
             session.library.search("signing key")
         folder = session.library.folder()
-        eventually(lambda: "embedder" not in vars(folder), "it rests")
+        wait_for(lambda: "embedder" not in vars(folder), "it rests")
 
 
 def test_an_answer_of_the_daemon_survives_the_way(portal: BlockingPortal, place: Home) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -34,7 +33,7 @@ from serve.mcp.served import (
     texts,
     write_documents,
 )
-from serve.processes import DEADLINE
+from waiting import DEADLINE, wait_for
 
 STALE = "0" * 64
 
@@ -382,13 +381,12 @@ def test_subscribers_hear_of_it(agent: Agent) -> None:
     address = f"lookfar://{agent.collection}/keys.md"
     agent.run(lambda: agent.client.subscribe_resource(address))
     edit(agent, {"op": "append", "target": "keys.md", "text": "More."})
-    deadline = time.monotonic() + DEADLINE
-    while not any(
-        isinstance(each, types.ResourceUpdatedNotification) and str(each.params.uri) == address
-        for each in agent.heard
-    ):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(
+        lambda: any(
+            isinstance(each, types.ResourceUpdatedNotification) and str(each.params.uri) == address
+            for each in list(agent.heard)
+        )
+    )
 
 
 def test_with_several_folders_an_address_says_which(

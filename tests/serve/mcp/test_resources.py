@@ -14,7 +14,7 @@ from anyio.from_thread import BlockingPortal
 
 from lookfar.serve.tools.tool import MOST_TOKENS
 from serve.mcp.served import ERAS, LEGACY, MODERN, Agent, Home, connected, in_memory, stdio
-from serve.processes import DEADLINE
+from waiting import DEADLINE
 
 
 @pytest.fixture(autouse=True)

@@ -27,6 +27,7 @@ from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets.msrl import TOOLS
 from lookfar.sources.folder.walk import walk as walk_folder
 from lookfar.store.ground.files import WriterLock
+from waiting import DEADLINE, wait_for
 
 TOOLSET = "msrl"
 SETTINGS = {"preset": "msrl", "chunk.merge_small": False}
@@ -56,7 +57,6 @@ VAULT = {
     "notes/plain.md": "Nothing but the plain words about a quokka, under no heading.\n",
     "other/zebra.md": "# Other\n\nThe zebra again.\n",
 }
-DEADLINE = 120.0
 
 
 @pytest.fixture
@@ -88,13 +88,6 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     monkeypatch.setattr(build, "walk", walk)
     yield held
     held.opened.set()
-
-
-def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def uris(shape: dict[str, Any]) -> list[str]:
@@ -439,7 +432,7 @@ def test_a_query_before_any_index_starts_one_and_is_refused(
     assert "msrl.status" in shape["message"]
     assert "msrl.reindex" not in shape["message"]
     gate.opened.set()
-    until(lambda: ask("msrl.status")["state"] == "ready")
+    wait_for(lambda: ask("msrl.status")["state"] == "ready")
     assert ask("msrl.query", query="zebra")["results"]
 
 
@@ -495,7 +488,7 @@ def test_a_failed_build_shows_in_the_status(ask: Ask, put: Put, docs: Path, unme
     whole = ask("msrl.status")
     shutil.rmtree(docs)
     ask("msrl.reindex")
-    until(lambda: ask("msrl.status")["state"] == "error")
+    wait_for(lambda: ask("msrl.status")["state"] == "error")
     state = ask("msrl.status")
     assert "gone" in state["error"]
     assert state["snapshotId"] == whole["snapshotId"]
@@ -541,7 +534,7 @@ def test_without_wait_the_answer_comes_at_once(
     assert set(told) == {"currentBuildStartedAt"}
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", told["currentBuildStartedAt"])
     gate.opened.set()
-    until(lambda: ask("msrl.status")["state"] == "ready")
+    wait_for(lambda: ask("msrl.status")["state"] == "ready")
     assert ask("msrl.status")["stats"]["docs"] == 3
     assert ask("msrl.query", query="zebra")["results"]
 
@@ -555,7 +548,7 @@ def test_the_old_snapshot_answers_during_a_build(ask: Ask, put: Put, gate: Gate)
     assert ask("msrl.status")["state"] == "building"
     assert ask("msrl.status")["stats"]["docs"] == 3
     gate.opened.set()
-    until(lambda: ask("msrl.status")["stats"]["docs"] == 4)
+    wait_for(lambda: ask("msrl.status")["stats"]["docs"] == 4)
 
 
 def test_with_wait_a_build_comes_after_the_one_under_way(ask: Ask, put: Put, gate: Gate) -> None:

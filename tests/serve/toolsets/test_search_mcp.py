@@ -28,6 +28,7 @@ from lookfar.serve.mcp.server import make_server
 from lookfar.serve.tools.tool import Session
 from lookfar.serve.toolsets.search_mcp import TOOLS
 from lookfar.store.ground.files import WriterLock
+from waiting import wait_for
 
 TOOLSET = "search-mcp"
 SETTINGS = {"chunk.merge_small": False}
@@ -35,7 +36,6 @@ Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
 Unmet = Callable[..., list[str]]
 
-DEADLINE = 120.0
 LONG = "\n\n".join(f"Paragraph {n} tells of lemurs. " + f"word{n} " * 60 for n in range(12))
 GUIDE = f"""# Guide
 
@@ -664,10 +664,12 @@ class TestCancelling:
             portal.call(go)
         assert under_way.is_set()
         assert workers
-        deadline = time.monotonic() + DEADLINE
-        while any(each.poll() is None for each in workers) or library.folder().building_since:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        wait_for(
+            lambda: (
+                all(each.poll() is not None for each in workers)
+                and not library.folder().building_since
+            )
+        )
         after = library.status()
         assert after.generation == before.generation
         assert after.counts == before.counts

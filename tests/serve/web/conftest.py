@@ -19,9 +19,9 @@ HERE = Path(__file__).parent
 sys.path += [str(HERE.parent / "http"), str(HERE.parent / "conformance")]
 
 from serve.http.asking import Served, environment, serving  # noqa: E402
-from serve.processes import eventually  # noqa: E402
 from serve.web import chrome  # noqa: E402
 from serve.web.corpus import FOG, write_corpus, write_many  # noqa: E402
+from waiting import wait_for  # noqa: E402
 
 REQUIRED = "BROWSER_REQUIRED"
 PICTURES = "BROWSER_PICTURES"
@@ -58,7 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         def has_second_generation() -> bool:
             return len(served.ask("POST", "/api/generations", {}).json["snapshots"]) == 2
 
-        eventually(has_second_generation, "a second generation")
+        wait_for(has_second_generation, "a second generation")
         yield served
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from lookfar.serve.http.web import api, static_files
 from serve.http.asking import Served, command, events, serving
-from serve.processes import eventually
 from serve.web.corpus import MANY, TEXTS, write_corpus
+from waiting import wait_for
 
 MOST_BYTES = 210_000
 READ, WRITE = "r" * 24, "w" * 24
@@ -294,10 +294,10 @@ def read_state(served: Served) -> dict[str, Any]:
 def test_a_change_before_the_first_search_leaves_an_earlier_text(tmp_path: Path) -> None:
     write_corpus(tmp_path / "docs")
     with serving(tmp_path, "--log-level", "error") as served:
-        eventually(lambda: read_state(served)["watcher"], "an index that is followed")
+        wait_for(lambda: read_state(served)["watcher"], "an index that is followed")
         lamp = served.root / "sea" / "lamp.md"
         lamp.write_text(TEXTS["sea/lamp.md"].replace("whale oil", "kerosene"), encoding="utf-8")
-        eventually(lambda: read_state(served)["generation"] == 2, "a second generation")
+        wait_for(lambda: read_state(served)["generation"] == 2, "a second generation")
         earlier = served.ask("POST", "/api/earlier", {"uri": "sea/lamp.md"}).json
         assert "whale oil" in earlier["text"]
 

@@ -17,9 +17,9 @@ import pytest
 
 from lookfar.serve.http.web import static_files
 from serve.http.asking import Served, serving
-from serve.processes import eventually
 from serve.web.chrome import Page
 from serve.web.corpus import TEXTS, write_corpus
+from waiting import wait_for
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Chromium is driven over POSIX pipes")
 
@@ -249,7 +249,7 @@ def test_what_a_page_said_before_is_shown(page: Page, vault: Served, pictures: P
     def has_second_generation() -> bool:
         return len(vault.ask("POST", "/api/generations", {}).json["snapshots"]) >= 2
 
-    eventually(has_second_generation, "a second generation")
+    wait_for(has_second_generation, "a second generation")
     page.open(f"{vault.address}/#/generations")
     page.wait("document.querySelector('.generations li')")
     legend = page.eval("[...document.querySelectorAll('.legend-line li')].map((e) => e.innerText)")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from serve.http.asking import serving
-from serve.processes import eventually
 from store.contract.pgserver import PgServer, ready, short_folder
+from waiting import wait_for
 
 
 def test_a_server_is_not_ready_while_its_store_is_gone(tmp_path: Path) -> None:
@@ -19,9 +19,9 @@ def test_a_server_is_not_ready_while_its_store_is_gone(tmp_path: Path) -> None:
         try:
             with serving(tmp_path, "--metrics", env=env) as served:
                 assert served.tool("search", query="harbour").status == 200
-                eventually(lambda: served.ask("GET", "/readyz").status == 200, "the first index")
+                wait_for(lambda: served.ask("GET", "/readyz").status == 200, "the first index")
                 store.kill()
-                eventually(lambda: served.ask("GET", "/readyz").status == 503, "the loss is seen")
+                wait_for(lambda: served.ask("GET", "/readyz").status == 503, "the loss is seen")
                 refused = served.ask("GET", "/readyz")
                 assert refused.error["code"] == "NOT_READY"
                 assert refused.error["message"] == "The index cannot be read."
@@ -29,6 +29,6 @@ def test_a_server_is_not_ready_while_its_store_is_gone(tmp_path: Path) -> None:
                 metrics = served.ask("GET", "/metrics").body
                 assert b'lookfar_index_readable{collection="docs"} 0' in metrics
                 store.start()
-                eventually(lambda: served.ask("GET", "/readyz").status == 200, "it is back")
+                wait_for(lambda: served.ask("GET", "/readyz").status == 200, "it is back")
         finally:
             store.stop()
