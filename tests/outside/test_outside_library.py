@@ -107,7 +107,7 @@ def test_a_name_means_one_origin(library: Library, reference: Path, tmp_path: Pa
     library.outside.add(str(reference), name="docs")
     with pytest.raises(InvalidArgument, match="already the name"):
         library.outside.add(str(tmp_path), name="docs")
-    with pytest.raises(InvalidArgument, match="There is no"):
+    with pytest.raises(InvalidArgument, match="does not exist"):
         library.outside.add(str(tmp_path / "nowhere"))
     with pytest.raises(InvalidArgument, match="not an address"):
         library.outside.add("ftp://example.org/x")

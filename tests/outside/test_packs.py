@@ -516,7 +516,7 @@ def test_bombs_and_odd_bytes_are_refused(tmp_path: Path, elsewhere: Callable[...
     end = b'{"dimensions":4,"vectors":0}\n'
     cases: list[tuple[bytes, bytes, bytes, str]] = [
         (b"lookfar-pack 2\n", manifest, line + end, "format '2'"),
-        (b"lookfar-pack 99999999999999\n", manifest, line + end, "does not start"),
+        (b"lookfar-pack 99999999999999\n", manifest, line + end, "is not a pack"),
         (b"lookfar-pack 1\n", b"[]", line + end, "not a JSON object"),
         (b"lookfar-pack 1\n", b"[" * 90_000, b"", "not a JSON object"),
         (b"lookfar-pack 1\n", b" " * 200_000, b"", "truncated"),
@@ -577,9 +577,9 @@ def test_a_named_pipe_is_not_waited_for(library: Library, tmp_path: Path) -> Non
 
 
 def test_a_file_that_is_missing_is_named(library: Library, pack: Path, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="There is no folder"):
+    with pytest.raises(InvalidArgument, match="does not exist"):
         library.outside.pack("docs", tmp_path / "nowhere" / "docs.lookpack")
-    with pytest.raises(InvalidArgument, match="There is no '"):
+    with pytest.raises(InvalidArgument, match="does not exist"):
         library.outside.add(str(pack.with_name("other.lookpack")))
     with pytest.raises(InvalidArgument, match="There is no key"):
         open_signer(str(tmp_path / "nokey"), lambda: "")

@@ -329,7 +329,7 @@ class Editor:
                 f"There is no edit of {uri!r} to undo.",
                 hint=f"Edits of these can be undone: {', '.join(uris[:5])}."
                 if uris
-                else "No edit can be undone.",
+                else "No edit in this folder can be undone. Name the document that was edited.",
                 details={"uri": uri, "candidates": uris[:10]},
             )
         space = self._workspace()

@@ -125,7 +125,8 @@ def _read_lines(path: Path) -> Iterator[tuple[int, str]]:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
         raise NotFound(
-            f"There is no file {str(path)!r}.", hint="Name a file of judged questions."
+            f"There is no file or folder {str(path)!r}.",
+            hint="Name a file of questions, or a folder to generate questions from.",
         ) from error
     except UnicodeDecodeError as error:
         number = error.object[: error.start].count(b"\n") + 1

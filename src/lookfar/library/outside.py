@@ -403,7 +403,10 @@ def _merge_added(source: OutsideSource, known: OutsideSource | None) -> OutsideS
 def _require_unpinned(name: str, known: OutsideSource | None) -> OutsideSource:
     """Return a source that may be updated; raise a typed error if it may not."""
     if known is None:
-        raise NotFound(f"There is no source {name!r} any more.", hint="lookfar sources lists them.")
+        raise NotFound(
+            f"There is no source {name!r} any more.",
+            hint="To list the sources, run: lookfar sources",
+        )
     if known.pinned:
         raise InvalidArgument(
             f"{name} is pinned.", hint=f"Release it first: lookfar sources unpin {name}"

@@ -80,10 +80,11 @@ def compare(members: Members, wanted: Comparison, wait_seconds: float = 0.0) -> 
     for version in (wanted.older, wanted.newer):
         name = choose_version(versions, version)
         if name is None:
-            here = ", ".join(sorted(versions, key=version_key)) or "none"
+            here = ", ".join(sorted(versions, key=version_key))
+            listed = f"Versions here: {here}." if here else "No version of it is indexed."
             raise NotFound(
                 f"{wanted.package} {version} is not on this machine.",
-                hint=f"Versions here: {here}. To index what a project has installed, run:"
+                hint=f"{listed} To index the packages that a project has installed, run:"
                 " lookfar deps PATH",
                 details={"candidates": sorted(versions, key=version_key)},
             )

@@ -449,6 +449,7 @@ def require_histories(members: Members) -> dict[str, Commits]:
     if not histories:
         raise NotFound(
             "No git repository was found at, above or below the folder.",
-            hint="Name a folder of one; git.history may also be turned off.",
+            hint="Name a folder inside a repository. If this folder is inside one, check that the"
+            " setting git.history is on.",
         )
     return histories

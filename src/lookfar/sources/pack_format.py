@@ -182,7 +182,7 @@ class PackReader:
             trailer = self._file.read(_TRAILER)
         self._hash = trailer[:_HASH_BYTES]
         if total.digest() != self._hash:
-            self._refuse("its hash is wrong: it was changed or truncated")
+            self._refuse("its hash is wrong, so it was changed or truncated")
         whole.update(trailer)
         self.sha256 = whole.hexdigest()
         key, signature = trailer[32:64], trailer[64:]
@@ -232,7 +232,7 @@ class PackReader:
         with _reading(self.path):
             head = self._file.readline(len(_MAGIC) + 12)
             if not head.startswith(_MAGIC) or not head.endswith(b"\n"):
-                self._refuse("it does not start with the header of a pack")
+                self._refuse("it is not a pack, or its beginning is missing")
             version = head[len(_MAGIC) : -1]
             if version != b"%d" % FORMAT:
                 raise InvalidArgument(
@@ -266,7 +266,7 @@ class PackReader:
     def _refuse(self, reason: str) -> NoReturn:
         raise InvalidArgument(
             f"{self.path} cannot be used: {reason}.",
-            hint="Nothing was added. Get the pack again from its author.",
+            hint="Nothing was added. Copy or download the pack again.",
         )
 
 

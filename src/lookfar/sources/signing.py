@@ -50,7 +50,8 @@ def _load_private_key(path: str, ask_password: Callable[[], str]) -> Ed25519Priv
             data = file.read(_LARGEST_KEY_FILE)
     except FileNotFoundError as error:
         raise InvalidArgument(
-            f"There is no key {path}.", hint="Make one with: ssh-keygen -t ed25519 -f FILE"
+            f"There is no key file {path}.",
+            hint="Check the path. To make a key: ssh-keygen -t ed25519 -f FILE",
         ) from error
     except OSError as error:
         raise from_os_error(error, f"reading the key {path}") from error
@@ -63,11 +64,12 @@ def _load_private_key(path: str, ask_password: Callable[[], str]) -> Ed25519Priv
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise InvalidArgument(
             f"{path} cannot be read as a private key, or the password is wrong.",
-            hint="Make one with: ssh-keygen -t ed25519 -f FILE",
+            hint="Give the private key, not the .pub file."
+            " To make one: ssh-keygen -t ed25519 -f FILE",
         ) from error
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidArgument(
-            f"{path} is not an Ed25519 key.", hint="Make one with: ssh-keygen -t ed25519 -f FILE"
+            f"{path} is not an Ed25519 key.", hint="To make one: ssh-keygen -t ed25519 -f FILE"
         )
     return key
 

@@ -103,8 +103,9 @@ def recognise(
     if kind in ("folder", "archive", "pack"):
         if not os.path.exists(origin):
             raise InvalidArgument(
-                f"There is no {origin!r}.",
-                hint="Give https://HOST/PATH, git+https://HOST/PATH@TAG, or a path that exists.",
+                f"The file or folder {origin!r} does not exist.",
+                hint="Check the path. For a site or repository, give https://HOST/PATH or"
+                " git+https://HOST/PATH@TAG.",
             )
         origin = os.path.realpath(origin)
     if kind == "pack":

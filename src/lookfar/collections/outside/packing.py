@@ -45,7 +45,7 @@ def pack_source(collection: Outside, path: Path, sign: Sign | None = None) -> Pa
         raise InvalidArgument(f"{path} exists and is not a pack.", hint="Choose another file name.")
     if not path.parent.is_dir():
         raise InvalidArgument(
-            f"There is no folder {path.parent}.", hint="Create it, or choose another one."
+            f"The folder {path.parent} does not exist.", hint="Create it, or choose another one."
         )
     collection.freshen(None)
     with collection.store.snapshot() as snapshot:

@@ -133,7 +133,7 @@ class _Storing:
     def _refuse(self, reason: str) -> NoReturn:
         raise InvalidArgument(
             f"{self._pack.path} cannot be used: {reason}.",
-            hint="Nothing was added. Get the pack again from its author.",
+            hint="Nothing was added. Copy or download the pack again.",
         )
 
 
@@ -145,16 +145,17 @@ def _check_signature(pack: PackReader, request: Request) -> tuple[str, str]:
         if not is_valid(signature, pack.hash):
             raise InvalidArgument(
                 f"The signature of {pack.path} is wrong.",
-                hint="It was changed after it was signed. Get it again; nothing was added.",
+                hint="The pack was changed after it was signed. Nothing was added. Get it again.",
             )
         key, name = signature.key.hex(), find_signer(signature.key, outside.trusted_keys)
     if outside.require_signed and not name:
-        found = "not signed"
+        found, hint = "not signed", "Ask its author to sign it: lookfar pack NAME --sign KEY"
         if signature is not None:
             found = f"signed by the unknown key {describe_key(signature.key)}"
+            hint = "Ask its author for the public key, and add it to outside.trusted_keys."
         raise InvalidArgument(
             f"{pack.path} is {found}, and outside.require_signed is set.",
-            hint="Ask its author for the public key, and add it to outside.trusted_keys.",
+            hint=hint,
         )
     return key, name or (describe_key(signature.key) if signature else "")
 
@@ -166,7 +167,7 @@ def _check_same_signer(source: OutsideSource, key: str, signer: str, path: str) 
         found = f"signed by {signer}" if signer else "not signed"
         raise InvalidArgument(
             f"{source.name} was signed by {source.signer}, and {path} is {found}.",
-            hint=f"If that is right, remove it first: lookfar sources remove {source.name}",
+            hint=f"If you expected this, first run: lookfar sources remove {source.name}",
         )
 
 

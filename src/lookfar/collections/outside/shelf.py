@@ -66,7 +66,7 @@ class Shelf:
         if source is None:
             raise NotFound(
                 f"There is no source {name!r}.",
-                hint="lookfar sources lists them.",
+                hint="To list sources, run: lookfar sources. To add one, run: lookfar add ORIGIN",
                 details={"candidates": [source.name for source in self.list_all()]},
             )
         return source

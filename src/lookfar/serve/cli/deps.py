@@ -76,7 +76,8 @@ def deps(
     write_table(
         ("package", "version", "registry", "", "state"),
         rows,
-        "No installed packages were found: .venv, node_modules, Cargo.lock, go.mod and pom.xml.",
+        "No installed packages were found. Lookfar looks for .venv, node_modules, Cargo.lock,"
+        " go.mod and pom.xml in the folder.",
     )
     if rows and not only_list:
         write("Ask about them: lookfar search QUESTION --kind deps")

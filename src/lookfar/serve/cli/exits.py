@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -28,6 +29,7 @@ INTERRUPTED: Final = 130
 """What shells report for a program that Ctrl-C ended."""
 CHECK_FAILED: Final = 9
 """The command worked, but a check failed or a target was missed."""
+_CLICK_INTEGER: Final = re.compile(r"is not a valid integer( range)?")
 
 
 class _PipeClosed(Exception):
@@ -176,6 +178,8 @@ def _convert_usage_error(error: click.ClickException) -> LookfarError:
     ctx = getattr(error, "ctx", None)
     hint = f"See: {ctx.command_path if ctx else 'lookfar'} --help"
     message = error.format_message()
+    if isinstance(error, click.BadParameter):
+        message = _CLICK_INTEGER.sub("is not a whole number", message)
     if isinstance(error, click.MissingParameter) and ctx and (lines := get_examples(ctx.command)):
         hint = f"For example: {lines[0]}  {hint}"
     if isinstance(error, click.NoSuchOption):

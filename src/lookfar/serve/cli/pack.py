@@ -40,8 +40,10 @@ def pack(name: str, file: str, key: str, as_json: bool, **options: Any) -> None:
     if as_json:
         write_json(json_shapes.plain(report))
         return
+    from lookfar.serve.show.render import format_size
+
     counts = f"{how_many(report.files, 'file')}, {how_many(report.vectors, 'vector')}"
-    write(f"{safe_name(report.path)}: {counts}, {report.bytes / 1e6:,.1f} MB")
+    write(f"{safe_name(report.path)}: {counts}, {format_size(report.bytes)}")
     write(f"sha256 {report.sha256}")
     if report.key:
         write(f"signed with {report.key}")

@@ -301,7 +301,7 @@ def _is_folder(query: str) -> bool:
 
 
 def _check_folders(query: str, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the folders, or explain that a query of several words needs quotes."""
+    """Return the folders, or explain that a question of several words needs quotes."""
     words = [path for path in paths if not Path(path).exists()]
     if not words or "" in paths:
         return paths
@@ -310,5 +310,8 @@ def _check_folders(query: str, paths: tuple[str, ...]) -> tuple[str, ...]:
     folders = [path for path in paths if path not in words]
     full_query = " ".join((query, *words)).replace('"', "'")
     arguments = "".join(f" {quote(folder)}" for folder in folders)
-    hint = f'A query of several words needs quotes: lookfar search "{full_query}"{arguments}'
+    hint = (
+        "Check the spelling of the folder. A question of several words needs quotes:"
+        f' lookfar search "{full_query}"{arguments}'
+    )
     raise RootNotFound(f"The folder {words[-1]!r} does not exist.", hint=hint)

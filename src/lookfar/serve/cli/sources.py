@@ -269,6 +269,8 @@ def open_sources(options: dict[str, Any]) -> AbstractContextManager[Library]:
 
 def _describe(source: OutsideSource, state: str) -> list[str]:
     """Return a row of the table, which escapes what a terminal would act on."""
+    from lookfar.serve.show.render import format_size
+
     states = [state] if state else []
     if source.kind == "pack":
         states.append(f"signed by {source.signer}" if source.signer else "not signed")
@@ -276,7 +278,7 @@ def _describe(source: OutsideSource, state: str) -> list[str]:
     return [
         source.name, source.kind, source.origin, source.version[:12],
         source.fetched[:16].replace("T", " "), f"{source.files:,}",
-        "" if source.kind == "folder" else f"{source.bytes / 1e6:,.1f} MB", state,
+        "" if source.kind == "folder" else format_size(source.bytes), state,
     ]  # fmt: skip
 
 

@@ -466,7 +466,7 @@ def status(state: model.Status) -> str:
         ("links", f"{counts.links:,}"),
         ("generation", f"{state.generation} of {state.created_at} (stored: {generations})"),
         ("model", embedder),
-        ("index", f"{state.index_dir} ({_size(state.disk_bytes)})"),
+        ("index", f"{state.index_dir} ({format_size(state.disk_bytes)})"),
         *_vectors(state.vectors),
         *([("packages", f"{state.packages:,} indexed")] if state.packages is not None else []),
         *([("2nd model", describe_quality(state.quality))] if state.quality else []),
@@ -745,7 +745,8 @@ def _some(names: Sequence[str], most: int) -> list[str]:
     return [*names[:most], *more]
 
 
-def _size(count: int) -> str:
+def format_size(count: int) -> str:
+    """Return a number of bytes in MB, or in kB if it is small."""
     return f"{count / _MB:,.1f} MB" if count >= _MB else f"{count / 1000:,.0f} kB"
 
 
