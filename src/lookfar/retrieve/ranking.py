@@ -130,6 +130,10 @@ class Results(NamedTuple):
     """Documents that were listed instead of hits."""
 
 
+Document = tuple[int, int]
+"""The position of a collection and a document number, which is unique in its collection only."""
+
+
 class Candidate(NamedTuple):
     """A chunk that may become a hit, with its score from each retriever."""
 
@@ -146,8 +150,7 @@ class Candidate(NamedTuple):
     """Cosine similarity by the second model; None if it has no vector of this chunk."""
 
     @property
-    def document(self) -> tuple[int, int]:
-        """Collection and document number; document numbers are unique per collection only."""
+    def document(self) -> Document:
         return self.source, self.place.document
 
     @property
@@ -160,8 +163,7 @@ class Candidates(tuple[Candidate, ...]):
     """The candidates of a question, with the columns that many stages need, each made once."""
 
     @cached_property
-    def documents(self) -> list[tuple[int, int]]:
-        """See ``Candidate.document``."""
+    def documents(self) -> list[Document]:
         return [(candidate.source, candidate.place.document) for candidate in self]
 
     @cached_property
