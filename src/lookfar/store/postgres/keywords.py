@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -33,11 +34,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lookfar.store.postgres.chunk_ranges import ChunkRanges
+    from lookfar.store.postgres.postings import Keys
 
 
-_WHOLE: Final = 200_000
+_WHOLE: Final = 2_000_000
 """Entries up to which a list is read whole, and cached."""
-_REMEMBERED_BYTES: Final = 64_000_000
+_REMEMBERED_BYTES: Final = 256_000_000
+"""Bytes of posting lists that are cached: those of common words, at a million passages."""
+_AROUND_A_LIST: Final = 500
+"""Bytes that a cached list takes besides its entries."""
 _REMEMBERED_TERMS: Final = 200_000
 _REMEMBERED_CHARS: Final = 16_000_000
 """Characters of texts that are cached, and of the terms of chunks."""
@@ -49,8 +54,10 @@ class Memory:
     """Caches what was read of one commit: posting lists, counts, texts, each up to a bound."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._bytes = 0
-        self.lists: dict[Named, Postings] = {}
+        self._lists: dict[Named, Postings] = {}
+        """The list that was used last is the last."""
         self.counts: dict[Named, int] = {}
         self.results: dict[tuple[str, int], Any] = {}
         """Small results by name and generation."""
@@ -58,12 +65,23 @@ class Memory:
         """Texts by generation and URI."""
         self._text_chars = 0
 
-    def keep(self, named: Named, entries: Postings) -> None:
-        self._bytes += len(entries.keys) * 11 + 200
-        if self._bytes > _REMEMBERED_BYTES:
-            self.lists.clear()
-            self._bytes = 0
-        self.lists[named] = entries
+    def find_lists(self, names: Iterable[Named]) -> dict[Named, Postings]:
+        """Return those of these lists that are cached."""
+        with self._lock:
+            known = {name: self._lists.pop(name) for name in names if name in self._lists}
+            self._lists.update(known)
+        return known
+
+    def keep_list(self, named: Named, entries: Postings) -> None:
+        """Cache a list, and forget those that were not used for the longest time."""
+        with self._lock:
+            if (replaced := self._lists.pop(named, None)) is not None:
+                self._bytes -= replaced.nbytes + _AROUND_A_LIST
+            self._lists[named] = entries
+            self._bytes += entries.nbytes + _AROUND_A_LIST
+            while self._bytes > _REMEMBERED_BYTES and len(self._lists) > 1:
+                oldest = self._lists.pop(next(iter(self._lists)))
+                self._bytes -= oldest.nbytes + _AROUND_A_LIST
 
     def count(self, counted: Mapping[Named, int]) -> None:
         if len(self.counts) > _REMEMBERED_TERMS:
@@ -264,13 +282,11 @@ class PostgresKeywords:
                 break
         return _rank(keys, scores, limit)
 
-    def _score(
-        self, lists: Sequence[_List], keys: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _score(self, lists: Sequence[_List], keys: Keys) -> tuple[Keys, NDArray[np.float64]]:
         return postings.sum_scores(self._contributions(lists, keys) if len(keys) else [])
 
     def _contributions(
-        self, lists: Sequence[_List], among: NDArray[np.int64] | None = None
+        self, lists: Sequence[_List], among: Keys | None = None
     ) -> list[tuple[Postings, NDArray[np.float64]]]:
         """Return what each list adds to its entries, all of them or those in ``among``."""
         read = self._read(lists, among)
@@ -280,24 +296,21 @@ class PostgresKeywords:
             parts.append((entries, entries.scores(term.weight, term.mean)))
         return parts
 
-    def _read(
-        self, lists: Sequence[_List], among: NDArray[np.int64] | None = None
-    ) -> dict[Named, Postings]:
-        known = self._memory.lists
-        read = {term.named: known[term.named] for term in lists if term.named in known}
+    def _read(self, lists: Sequence[_List], among: Keys | None = None) -> dict[Named, Postings]:
+        read = self._memory.find_lists(term.named for term in lists)
         lacking = [term for term in lists if term.named not in read]
         whole = [term.named for term in lacking if among is None or term.entries <= _WHOLE]
         partly = [term.named for term in lacking if term.named not in set(whole)]
         for named, entries in self._read_blocks(whole).items():
-            read[named] = entries
+            read[named] = entries = entries.compact()
             if len(entries.keys) <= _WHOLE:
-                self._memory.keep(named, entries)
+                self._memory.keep_list(named, entries)
         if partly and among is not None:
             read.update(self._read_blocks(partly, among))
         return read
 
     def _read_blocks(
-        self, wanted: Sequence[Named], among: NDArray[np.int64] | None = None
+        self, wanted: Sequence[Named], among: Keys | None = None
     ) -> dict[Named, Postings]:
         if not wanted:
             return {}
@@ -320,7 +333,7 @@ class PostgresKeywords:
             parts[field, term].append(postings.unpack_block(first, count, data))
         return {named: postings.join(blocks) for named, blocks in parts.items()}
 
-    def _find_chunks(self, documents: Sequence[int]) -> tuple[NDArray[np.int64], list[int]]:
+    def _find_chunks(self, documents: Sequence[int]) -> tuple[Keys, list[int]]:
         """Return the chunk keys of some documents, in order, and the document of each."""
         last = catalog.last_document(self._connection)
         known = self._ranges.find(self._connection, documents, last)
@@ -359,11 +372,11 @@ class PostgresKeywords:
                 )
         return sorted(matches)[:most]
 
-    def _find_together(self, terms: Sequence[str]) -> dict[int, NDArray[np.int64]]:
+    def _find_together(self, terms: Sequence[str]) -> dict[int, Keys]:
         """Return the chunks that contain all of these terms in one field, by field."""
         fields = range(len(FIELDS))
         counts = self._counts((field, term) for field in fields for term in terms)
-        together: dict[int, NDArray[np.int64]] = {}
+        together: dict[int, Keys] = {}
         lists: dict[int, list[_List]] = {}
         for field in fields:
             names = sorted({(field, term) for term in terms}, key=lambda named: counts[named])
@@ -372,7 +385,7 @@ class PostgresKeywords:
         short = [term for wanted in lists.values() for term in wanted if term.entries <= _WHOLE]
         read = self._read(short)
         for field, wanted in lists.items():
-            keys: NDArray[np.int64] | None = None
+            keys: Keys | None = None
             for term in wanted:
                 entries = read.get(term.named) or self._read([term], keys)[term.named]
                 keys = entries.keys if keys is None else entries.among(keys).keys
@@ -381,7 +394,7 @@ class PostgresKeywords:
         return together
 
     def _find_phrase(
-        self, keys: Mapping[int, NDArray[np.int64]], terms: Sequence[str], most: int | None
+        self, keys: Mapping[int, Keys], terms: Sequence[str], most: int | None
     ) -> list[int]:
         """Return which of these chunks have the terms beside each other, compared on the server."""
         if not keys:
@@ -457,7 +470,7 @@ def _take_within(lists: Sequence[_List], budget: int) -> Iterator[_List]:
         yield term
 
 
-def _rank(keys: NDArray[np.int64], scores: NDArray[np.float64], limit: int) -> KeywordHits:
+def _rank(keys: Keys, scores: NDArray[np.float64], limit: int) -> KeywordHits:
     """Return the best entries; the keys are in ascending order, so ties go by key."""
     order, best = best_rows(scores, limit)
     return list(zip(keys[order].tolist(), best.tolist(), strict=True))

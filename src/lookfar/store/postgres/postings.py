@@ -17,7 +17,12 @@ import numpy as np
 from lookfar.store.keywords.fields import FIELDS, PAGE_FIELDS
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from numpy.typing import NDArray
+
+    Keys: TypeAlias = NDArray[np.int64 | np.uint32]
+    """The numbers of entries, in order."""
 
 _K1: Final = 1.2
 _B: Final = 0.75
@@ -26,6 +31,11 @@ MOST: Final = 4096
 """The most entries in one block."""
 _FARTHEST: Final = 1 << 32
 _MOST_TIMES: Final = 65_535
+_MOST_KEY: Final = (1 << 32) - 1
+_MOST_SHORT_TIMES: Final = 255
+_TABULATED: Final = 16_384
+"""Entries from which the scores of a list are taken from a table, which has fewer."""
+_TABLE_TIMES: Final = 32
 _NARROW: Final = "<u2"
 _MOST_NARROW: Final = 65_535
 _WIDE: Final = 6
@@ -67,12 +77,30 @@ def length_byte(terms: int) -> int:
 class Postings(NamedTuple):
     """The entries that contain one term in one field, in the order of their numbers."""
 
-    keys: NDArray[np.int64]
-    times: NDArray[np.uint16]
+    keys: Keys
+    times: NDArray[np.uint16 | np.uint8]
     lengths: NDArray[np.uint8]
 
-    def among(self, wanted: NDArray[np.int64]) -> Postings:
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes + self.times.nbytes + self.lengths.nbytes
+
+    def compact(self) -> Postings:
+        """Return the same entries in about half of the memory."""
+        keys, times = self.keys, self.times
+        if len(keys) and int(keys[-1]) <= _MOST_KEY:
+            keys = keys.astype(np.uint32)
+        if len(times) and int(times.max()) <= _MOST_SHORT_TIMES:
+            times = times.astype(np.uint8)
+        return Postings(keys, times, self.lengths)
+
+    def among(self, wanted: Keys) -> Postings:
         """Return the entries that are in ``wanted``, which is sorted."""
+        if not len(self.keys):
+            return self
+        # NumPy would copy the longer array to compare arrays of two types. What is left of the
+        # wanted numbers fits the type of the keys.
+        wanted = wanted[: np.searchsorted(wanted, self.keys[-1], "right")].astype(self.keys.dtype)
         if len(wanted) < len(self.keys):
             at = np.searchsorted(self.keys, wanted)
             at[at == len(self.keys)] = 0
@@ -89,9 +117,21 @@ class Postings(NamedTuple):
     def scores(self, weight: float, mean_length: float) -> NDArray[np.float64]:
         """Return what the term adds to the score of each entry."""
         factor = _K1 * (1 - _B + _B * _DECODED / mean_length)
-        times = self.times.astype(np.float64)
-        scores: NDArray[np.float64] = weight * (1 + _K1) * times / (times + factor[self.lengths])
+        if len(self.keys) < _TABULATED or self.times.max() >= _TABLE_TIMES:
+            return _score(weight, self.times.astype(np.float64), factor[self.lengths])
+        # A long list has few different entries, so each score is computed once.
+        times = np.arange(_TABLE_TIMES, dtype=np.float64)[:, None]
+        table = _score(weight, times, factor[None, :]).ravel()
+        at = (self.times.astype(np.uint16) << 8) | self.lengths
+        scores: NDArray[np.float64] = table[at]
         return scores
+
+
+def _score(
+    weight: float, times: NDArray[np.float64], factor: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    scores: NDArray[np.float64] = weight * (1 + _K1) * times / (times + factor)
+    return scores
 
 
 NONE: Final = Postings(
@@ -157,6 +197,8 @@ def join(parts: list[Postings]) -> Postings:
         np.concatenate([part.times for part in parts]),
         np.concatenate([part.lengths for part in parts]),
     )
+    if not (together.keys[1:] < together.keys[:-1]).any():
+        return together
     order = np.argsort(together.keys, kind="stable")
     return Postings(together.keys[order], together.times[order], together.lengths[order])
 
@@ -167,7 +209,7 @@ def clip_times(count: int) -> int:
 
 def sum_scores(
     parts: list[tuple[Postings, NDArray[np.float64]]],
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[Keys, NDArray[np.float64]]:
     """Return each entry once, with the sum of what its terms add."""
     keys = np.concatenate([entries.keys for entries, _ in parts]) if parts else NONE.keys
     if not len(keys):
