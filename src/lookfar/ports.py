@@ -456,14 +456,14 @@ class QualityPassage(NamedTuple):
 
 
 class LackingDocument(NamedTuple):
-    """A document with chunks that the second model has not dealt with."""
+    """A document with chunks that the second model has not processed yet."""
 
     number: int
     uri: str
 
 
 class QualityCounts(NamedTuple):
-    """How far the second model has come with the chunks of a generation."""
+    """The progress of the second model with the chunks of a generation."""
 
     embedded: int
     unreadable: int
@@ -472,7 +472,7 @@ class QualityCounts(NamedTuple):
 
     @property
     def lacking(self) -> int:
-        """How many chunks it has not dealt with."""
+        """The number of chunks that it has not processed yet."""
         return self.total - self.embedded - self.unreadable
 
 
@@ -821,7 +821,7 @@ class CollectionSnapshot(Snapshot, Protocol):
     def vector_pass(self) -> VectorPass: ...
 
     def quality_counts(self, model: str, dimensions: int) -> QualityCounts | None:
-        """Return how far this second model has come; None if the store does not support one."""
+        """Return the progress of this second model; None if the store does not support one."""
         ...
 
     def titles(self, prefix: str = "") -> list[tuple[str, str]]: ...
@@ -1087,7 +1087,7 @@ class Store(Protocol):
     def quality_writer(
         self, model: str, dimensions: int
     ) -> AbstractContextManager[QualityWriter | None]:
-        """Begin to fill in vectors of a second model; ``IndexBusy`` while another process does.
+        """Open a writer for a second model's vectors; ``IndexBusy`` if another process has it.
 
         Gives None where the store does not keep such vectors.
         """

@@ -400,7 +400,7 @@ def _describe_stored(
 
 
 def describe_quality(collection: Collection) -> QualityStatus | None:
-    """Return how far the second model has come; None without one."""
+    """Return the progress of the second model; None without one."""
     model, state = collection.second_model, collection.embedding
     if model is None:
         why = collection.without_second_model

@@ -121,7 +121,7 @@ class BackgroundEmbedding:
             woken = self._wake.wait(_RETRY_SECONDS if self._failed else _LOOK_SECONDS)
 
     def run_once(self, *, load: bool = True) -> int:
-        """Embed all that the open collections lack; return the number of passages.
+        """Embed the passages of open collections that lack a vector; return their number.
 
         With ``load``, the model is also loaded for the next question: not if nothing happened for
         long, because an idle server has released it.

@@ -21,7 +21,7 @@ class EmbeddingState:
     paused: str = ""
     """Why it waits; empty if it does not."""
     pace: float = 0.0
-    """Passages per second, of late."""
+    """Passages per second recently."""
     failure: str = ""
     """Why the last attempt failed; empty if it did not."""
     retry_at: float = 0.0

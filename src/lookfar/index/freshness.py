@@ -40,13 +40,13 @@ _LONGEST_WAIT = 60.0
 def most_checked(most: int) -> int:
     """Return how many documents a query compares with the disk however long that takes.
 
-    Who lets a query index ``most`` files, more than usual, also wants them compared.
+    A user who lets a query index more files than usual (``most``) also wants them compared.
     """
     return max(MOST_CHECKED, most if most > FEW_FILES else 0)
 
 
 def patience(seconds: float, most: int) -> float:
-    """Return how long a query may wait that may wait for ``most`` files; usually ``seconds``."""
+    """Return how long a query may wait for ``most`` files to be indexed; usually ``seconds``."""
     return min(max(_LONGEST_WAIT, seconds), seconds * max(1.0, most / FEW_FILES))
 
 
@@ -94,7 +94,7 @@ def unexamined_notes(entries: int) -> list[Incomplete]:
     """Return the note on folders and files that were not compared in time."""
     if not entries:
         return []
-    detail = f"{how_many(entries, 'file')} and folders were not compared with the disk in time"
+    detail = f"{entries:,} files and folders were not compared with the disk in time"
     return [Incomplete("unchecked", f"{detail}; run: lookfar index")]
 
 

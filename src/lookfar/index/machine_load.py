@@ -79,7 +79,7 @@ class OwnLoad:
         self._threads = threads
 
     def estimate(self) -> float:
-        """Return its part of the load average of the last minute."""
+        """Return the part of the last minute's load average that this work caused."""
         kept = math.exp((self._since - self._clock()) / _AVERAGED_SECONDS)
         return self._threads + (self._average - self._threads) * kept
 

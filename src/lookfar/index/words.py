@@ -126,7 +126,7 @@ _shared = _Shared()
 
 @contextmanager
 def share_words() -> Iterator[None]:
-    """Let the passes that this thread runs remember words together: many small ones gain by it."""
+    """Share one cache of words between the passes of this thread, to speed up many small ones."""
     _shared.words = {}
     try:
         yield

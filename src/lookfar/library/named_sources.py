@@ -55,7 +55,7 @@ def get_named(members: Members, name: str) -> NamedStatus:
 
 
 def make_key(folder: str, name: str) -> str:
-    """Return under which key a record keeps that the user confirmed an entry.
+    """Return the key under which the confirmation of an entry is recorded.
 
     Without a name, it is the key for a source that the user added for the folder without an entry.
     """
@@ -63,7 +63,7 @@ def make_key(folder: str, name: str) -> str:
 
 
 def is_named_by(folder: str, keys: Iterable[str]) -> bool:
-    """Return whether one of these keys is of a folder."""
+    """Return whether one of these keys belongs to a folder."""
     return any(key.rpartition("#")[0] == folder for key in keys)
 
 
@@ -87,7 +87,7 @@ def locate_origin(status: NamedStatus) -> str:
 
 
 def make_options(source: NamedSource) -> dict[str, str | int | bool]:
-    """Return how an entry wants to be fetched, as it is recorded."""
+    """Return the fetch options of an entry as they are recorded."""
     limits = {name: getattr(source, name) for name in _LIMITS}
     given = {name: limit for name, limit in limits.items() if limit is not None}
     return {**given, "only_page": True} if source.only_page else given

@@ -248,8 +248,10 @@ class SourceManager:
         return package_versions.compare(self._members, wanted, _PREPARE_SECONDS)
 
     def disable_packages(self) -> None:
-        """Index no more packages of the folders. What is stored is removed when it is unused for
-        some time."""
+        """Stop indexing the packages of the folders.
+
+        What is stored is removed after it was unused for some time.
+        """
         for packages in self._members.packages().values():
             packages.disable()
 

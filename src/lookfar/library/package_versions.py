@@ -130,12 +130,12 @@ def find_asked_versions(members: Members, question: str) -> tuple[dict[str, str]
 
 def _index_installed(members: Members, package: str, wait_seconds: float) -> None:
     """Index the version that a project of the library has installed, if that was not done."""
-    plain = _plain(package)
+    plain = _normalise_name(package)
     for packages in members.packages().values():
         chosen = [
             installed
             for installed in packages.find()
-            if plain in {_plain(installed.name), *map(_plain, installed.imports)}
+            if plain in {_normalise_name(installed.name), *map(_normalise_name, installed.imports)}
         ]
         if chosen and packages.enable():
             packages.prepare(wait_seconds, chosen)
@@ -144,16 +144,22 @@ def _index_installed(members: Members, package: str, wait_seconds: float) -> Non
 def _find_versions(members: Members, package: str) -> dict[str, OutsideSource]:
     """Return the stored versions of a package; those of this project's registry if it is used."""
     label, _, registry = package.rpartition("@") if "@" in package[1:] else (package, "", "")
-    names = {_plain(label)}
+    names = {_normalise_name(label)}
     registries = {registry} if registry else set()
     for packages in members.packages().values():
         for installed in packages.find():
-            if _plain(label) in {_plain(installed.name), *map(_plain, installed.imports)}:
-                names.add(_plain(installed.name))
+            if _normalise_name(label) in {
+                _normalise_name(installed.name),
+                *map(_normalise_name, installed.imports),
+            }:
+                names.add(_normalise_name(installed.name))
                 registries = registries if registry else {*registries, installed.registry}
     by_registry: dict[str, dict[str, OutsideSource]] = {}
     for source in members.outside_shelf.list_all():
-        if source.kind != "package" or _plain(str(source.options.get("package", ""))) not in names:
+        if (
+            source.kind != "package"
+            or _normalise_name(str(source.options.get("package", ""))) not in names
+        ):
             continue
         own = source.name.rpartition("@")[2]
         if (not registries or own in registries) and members.reaches_outside(source.name):
@@ -178,7 +184,7 @@ def _find_named(members: Members, question: str) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def _plain(name: str) -> str:
+def _normalise_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -95,7 +95,7 @@ class PackReport:
     path: str
     bytes: int
     sha256: str
-    """Of the whole file."""
+    """Hash of the whole file."""
     files: int
     vectors: int
     model: str

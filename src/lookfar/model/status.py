@@ -140,7 +140,7 @@ class VectorPass:
 
 @dataclass(frozen=True, slots=True)
 class QualityStatus:
-    """How far the second model has come with the passages of a collection."""
+    """The progress of the second model with the passages of a collection."""
 
     model: str
     dimensions: int
@@ -154,7 +154,7 @@ class QualityStatus:
     paused: str = ""
     """Why it waits; empty if it does not."""
     per_second: float = 0.0
-    """Passages embedded per second, of late; 0 if none are."""
+    """Passages embedded per second recently; 0 if none are being embedded."""
     failure: str = ""
     """Why passages cannot be embedded; empty if they can."""
 

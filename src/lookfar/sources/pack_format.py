@@ -149,7 +149,7 @@ class PackReader:
         self._hash = b""
         self.signature: Signature | None = None
         self.sha256 = ""
-        """Of the whole file; known after :meth:`verify`."""
+        """The hash of the whole file; known after :meth:`verify`."""
 
     def __enter__(self) -> PackReader:
         return self
@@ -169,7 +169,7 @@ class PackReader:
 
     def verify(self) -> None:
         """Compare the pack with its hash; raise ``InvalidArgument`` if they differ."""
-        with _reading(self.path):
+        with _ErrorTranslator(self.path):
             size = self._file.seek(0, 2)
             self._body_bytes = size - self._body_at - _TRAILER
             if self._body_bytes <= 0:
@@ -218,7 +218,7 @@ class PackReader:
             take_vectors(body)
         stream.finish()
         again = sha256()
-        with _reading(self.path):
+        with _ErrorTranslator(self.path):
             self._file.seek(0)
             for piece in _read_pieces(self._file, self._body_at + self._body_bytes):
                 again.update(piece)
@@ -229,7 +229,7 @@ class PackReader:
         return self._parse(stream.read_line())
 
     def _read_manifest(self) -> Manifest:
-        with _reading(self.path):
+        with _ErrorTranslator(self.path):
             head = self._file.readline(len(_MAGIC) + 12)
             if not head.startswith(_MAGIC) or not head.endswith(b"\n"):
                 self._refuse("it is not a pack, or its beginning is missing")
@@ -361,7 +361,7 @@ class Body:
             yield bytes(held)
 
 
-class _reading:  # noqa: N801 - used like a function
+class _ErrorTranslator:
     """Translates errors of the system while a pack is read."""
 
     def __init__(self, path: str) -> None:

@@ -130,7 +130,7 @@ class OutsideSources:
         self.shelf.remove(name)
 
     def follow_packages(self, folder: str, wanted: bool) -> None:
-        """Follow the packages of a project in the background, or stop that."""
+        """Follow the packages of a project in the background, or stop following them."""
         if wanted:
             self.packages_of(folder).follow()
         elif folder in self._packages:

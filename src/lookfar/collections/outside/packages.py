@@ -91,7 +91,7 @@ class ProjectPackages:
         return self.enabled
 
     def disable(self) -> None:
-        """Index no more packages; what is stored stays until it is unused for some time."""
+        """Stop indexing packages; what is stored is removed after it was unused for some time."""
         self._enabled_here = False
         self._outside.projects.enable(str(self._project), enabled=False)
 

@@ -97,7 +97,7 @@ def _read_api(collection: str, texts: Mapping[str, str], skipped: set[str]) -> _
             section = document.sections[symbol.section]
             if _is_public(uri, symbol, section, exported):
                 known = _describe(collection, document, symbol, section)
-                api.setdefault(_name(uri, section), []).append(known)
+                api.setdefault(_qualify_name(uri, section), []).append(known)
     return api
 
 
@@ -128,7 +128,7 @@ def _is_public(uri: str, symbol: Symbol, section: Section, exported: frozenset[s
     return True
 
 
-def _name(uri: str, section: Section) -> str:
+def _qualify_name(uri: str, section: Section) -> str:
     inner = ".".join(section.path)
     if not uri.endswith((".py", ".pyi")):
         return inner
@@ -194,22 +194,24 @@ def _judge(old: list[_Known], new: list[_Known]) -> ApiChangeKind | None:
     """Return how definitions with one name differ; None if they do not."""
     if any(known.deprecated for known in new) and not any(known.deprecated for known in old):
         return "deprecated"
-    if {_plain_types(k) for k in old} != {_plain_types(k) for k in new}:
+    if {_normalise_types(k) for k in old} != {_normalise_types(k) for k in new}:
         callable_ = all(known.definition.parameters for known in (*old, *new))
-        same = {_names(k.definition) for k in old} == {_names(k.definition) for k in new}
+        same = {_list_parameters(k.definition) for k in old} == {
+            _list_parameters(k.definition) for k in new
+        }
         return "retyped" if callable_ and same else "changed"
     if {k.definition.docstring for k in old} != {k.definition.docstring for k in new}:
         return "documented"
     return None
 
 
-def _plain_types(known: _Known) -> str:
+def _normalise_types(known: _Known) -> str:
     """Return what is compared of a definition, with one spelling of optional types."""
     text = _TYPING.sub("", f"{known.definition.signature} {known.fields}")
     return _OPTIONAL.sub(r"\1 | None", text)
 
 
-def _names(definition: Definition) -> tuple[tuple[str, str], ...]:
+def _list_parameters(definition: Definition) -> tuple[tuple[str, str], ...]:
     """Return the parameters of a definition with their defaults, without types."""
     return tuple(split_parameter(parameter) for parameter in definition.parameters)
 

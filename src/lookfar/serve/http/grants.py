@@ -40,7 +40,7 @@ class Grant:
     """What the token of a request allows."""
 
     client: str
-    """Names the client in the log, and in the limits of rates."""
+    """Names the client in the log and for rate limits."""
     owner: Owner
     may_write: bool = False
     collections: tuple[str, ...] = ()

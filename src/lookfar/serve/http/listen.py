@@ -261,7 +261,7 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
 
 
 def _open_sign_in(settings: ServeSettings, address: str) -> SignIn | None:
-    """Return what checks the tokens of an issuer; imported only if there is one."""
+    """Return the object that checks the tokens of an issuer; None if no issuer is configured."""
     if not settings.oauth_issuer:
         _refuse_missing_issuer(settings)
         return None

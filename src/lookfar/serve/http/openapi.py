@@ -131,8 +131,10 @@ def make_document(tools: Mapping[str, Tool], query: Tool, *, metrics: bool, toke
 def _server_paths(query: Tool) -> Json:
     return {
         "/health": {"get": _operation("health", "Whether the server is running.", _HEALTH)},
-        "/livez": {"get": _open("livez", "Whether the process handles requests.")},
-        "/readyz": {"get": _open("readyz", "Whether the server should get requests now.")},
+        "/livez": {"get": _describe_probe("livez", "Whether the process handles requests.")},
+        "/readyz": {
+            "get": _describe_probe("readyz", "Whether the server should get requests now.")
+        },
         "/status": {"get": _operation("status", "What is indexed, and what failed.", _STATUS)},
         "/tools": {"get": _operation("tools", "The list of tools.", _TOOLS)},
         "/openapi.json": {"get": _operation("openapi", "This document.", {"type": "object"})},
@@ -151,7 +153,7 @@ def _server_paths(query: Tool) -> Json:
     }
 
 
-def _open(name: str, summary: str) -> Json:
+def _describe_probe(name: str, summary: str) -> Json:
     """Return an operation that needs no token."""
     return {**_operation(name, summary, _PROBE), "security": []}
 

@@ -701,7 +701,7 @@ def undoable(steps: Sequence[model.UndoStep]) -> str:
 
 
 def describe_quality(quality: model.QualityStatus) -> str:
-    """Describe how far the second model has come, and what it is doing."""
+    """Describe the progress of the second model, and what it is doing."""
     if quality.failure and not quality.total:
         return quality.failure
     left = quality.total - quality.embedded - quality.unreadable

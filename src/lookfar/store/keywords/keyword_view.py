@@ -86,7 +86,7 @@ class KeywordView:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
-        return self._best("key", terms, _of_fields(weights, FIELDS), limit, documents)
+        return self._best("key", terms, _select_weights(weights, FIELDS), limit, documents)
 
     def best_of_each(
         self,
@@ -95,7 +95,9 @@ class KeywordView:
         documents: Sequence[int],
         admits: Callable[[int], bool] | None = None,
     ) -> list[tuple[int, float]]:
-        hits = self._find_hits(terms, _of_fields(weights, FIELDS), 6 * len(documents), documents)
+        hits = self._find_hits(
+            terms, _select_weights(weights, FIELDS), 6 * len(documents), documents
+        )
         addresses = [address for _, address in hits]
         with reading(self._folder):
             owners = self._searcher.fast_field_values("document", addresses)
@@ -118,7 +120,9 @@ class KeywordView:
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> list[tuple[int, float]]:
-        return self._best("document", terms, _of_fields(weights, PAGE_FIELDS), limit, documents)
+        return self._best(
+            "document", terms, _select_weights(weights, PAGE_FIELDS), limit, documents
+        )
 
     def _best(
         self,
@@ -372,7 +376,7 @@ class KeywordView:
         return self._searcher.num_docs
 
 
-def _of_fields(weights: Mapping[str, float], fields: Sequence[str]) -> dict[str, float]:
+def _select_weights(weights: Mapping[str, float], fields: Sequence[str]) -> dict[str, float]:
     """Return the weights of these fields; the entry of a first chunk has both kinds of fields."""
     return {field: weight for field, weight in weights.items() if field in fields}
 

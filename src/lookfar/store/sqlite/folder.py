@@ -74,7 +74,7 @@ class CollectionFolder:
 
     @contextmanager
     def lock_embedding(self) -> Iterator[None]:
-        """Be the one process that embeds passages with a second model; ``IndexBusy`` otherwise."""
+        """Hold the lock on embedding by a second model; ``IndexBusy`` if another process does."""
         lock = files.WriterLock(self.path / _EMBEDDING_LOCK)
         lock.acquire(
             0.0,

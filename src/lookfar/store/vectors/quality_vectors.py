@@ -106,7 +106,7 @@ class QualityVectors:
         with suppress(OSError), self.log.open("rb") as file:
             head, first = file.read(_HEADER), file.read(_PART.size)
             if head != self._head or (self._read and first != self._first):
-                # Another file: the system gives numbers of removed files to new ones.
+                # Another file may have the same inode: the system reuses those of removed files.
                 self._forget()
                 self._identity = identity
             if head != self._head:

@@ -89,7 +89,7 @@ class IssuerKeys:
         self._allowance = Buckets(_FETCHES_PER_SECOND, _FETCH_BURST_SECONDS, clock)
         self._lock = asyncio.Lock()
         self.fetches = {"ok": 0, "failed": 0}
-        """How many fetches ended how."""
+        """The number of fetches by their result."""
 
     async def find(self, key_id: str | None, algorithm: str) -> Key | None:
         """Return the key that signs with this ID and algorithm, or ``None`` if there is none."""
