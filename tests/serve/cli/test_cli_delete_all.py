@@ -74,6 +74,14 @@ def test_databases_and_memories_survive_yes(stored: Path, handbook: Path, ask: A
     assert ask("documents", "list")["databases"][0]["documents"] == 1
 
 
+def test_a_folder_with_edits_but_no_index_goes(run: Run, handbook: Path, ask: Ask) -> None:
+    """An undo in a folder that was never indexed creates a folder for its edits."""
+    assert run("undo", "onboarding.md", handbook).exit_code != 0
+    assert list_files(config.data_dir())
+    ask("delete", "--all", "--yes")
+    assert not list_files(config.data_dir())
+
+
 def test_everything_goes_if_it_is_confirmed(stored: Path, handbook: Path, ask: Ask) -> None:
     ask("delete", "--all", "--yes", "--databases", "--memories")
     assert list_files(stored) == {str(stored / "not-ours" / "thesis.txt"): b"Years of work."}

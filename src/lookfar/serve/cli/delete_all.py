@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,8 @@ from lookfar.store.ground.files import remove
 
 _MARKS: Final = ("CURRENT", "collection.json", "writer.lock")
 """Files that show that a folder is a collection of ours; an index folder may have others."""
+_OUR_NAME: Final = re.compile(r".+-[0-9a-f]{16}")
+"""The name of a collection's folder; one that was never indexed may have nothing but edits."""
 _ONLY_COPIES: Final = {
     "database": "the only copy of its documents; to remove it, add --databases",
     "memories": "written by you and your agents; to remove them, add --memories",
@@ -101,7 +104,11 @@ def _list_collections(folder: Path) -> list[Path]:
     return [
         path
         for path in list_folder(folder)
-        if not path.is_symlink() and any((path / mark).is_file() for mark in _MARKS)
+        if not path.is_symlink()
+        and (
+            any((path / mark).is_file() for mark in _MARKS)
+            or (_OUR_NAME.fullmatch(path.name) and (path / "edits" / "lock").is_file())
+        )
     ]
 
 
