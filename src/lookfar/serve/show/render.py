@@ -746,7 +746,9 @@ def _some(names: Sequence[str], most: int) -> list[str]:
 
 
 def format_size(count: int) -> str:
-    """Return a number of bytes in MB, or in kB if it is small."""
+    """Return a number of bytes in MB, or in kB or bytes if it is small."""
+    if count < 1000:
+        return how_many(count, "byte")
     return f"{count / _MB:,.1f} MB" if count >= _MB else f"{count / 1000:,.0f} kB"
 
 
