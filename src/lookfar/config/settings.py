@@ -235,12 +235,12 @@ class QualitySettings:
 
     enabled: str = setting(
         "auto",
-        "Use the second model; auto means if lookfar[quality] is installed.",
+        "Use the second model; auto: only if lookfar[quality] is installed.",
         choices=("auto", "on", "off"),
         trusted=True,
     )
     model: str = setting(
-        "", "Folder of the model; empty means that of the package lookfar-quality.",
+        "", "Folder of the second model; empty means the one in the package lookfar-quality.",
         location=True, trusted=True,
     )  # fmt: skip
     threads: int = setting(
@@ -390,7 +390,7 @@ class SearchSettings:
         0.25, "Share that a page passes on to those in the folder of the same name.", low=0, high=1
     )
     described_lift: float = setting(
-        0.6, "Share that a page passes on to one that it describes in the words of the question.",
+        0.6, "Share of its score that a page gives to pages it describes in the question's words.",
         low=0, high=1,
     )  # fmt: skip
     edge_implements: float = setting(
@@ -636,7 +636,7 @@ class OutsideSettings:
     )
     packages: str = setting(
         "auto",
-        "Index the packages that projects use: on, off, or auto for projects that ask for them.",
+        "Index the packages that projects use: on, off, or auto for projects that turned this on.",
         choices=("auto", "on", "off"),
         trusted=True,
     )
@@ -648,7 +648,7 @@ class OutsideSettings:
         False, "Also fetch from addresses of this machine and of private networks.", trusted=True
     )
     trusted_keys: tuple[str, ...] = setting(
-        (), "Keys whose packs you trust, with your names: team ssh-ed25519 AAAA...", trusted=True
+        (), "Keys whose packs you trust, each after a name: team ssh-ed25519 AAAA...", trusted=True
     )
     require_signed: bool = setting(
         False, "Add only packs that one of outside.trusted_keys signed.", trusted=True

@@ -23,7 +23,7 @@ from lookfar.serve.show import progress
 @quiet_option
 @library_options
 def drift(path: str, quiet: bool, as_json: bool, **options: Any) -> int:
-    """Show documentation that names what is gone.
+    """Show documentation that names code or files that are gone.
 
     Symbols, files, options, settings and parameters that a document names as code, that were in
     this repository, and that were removed after the text was last changed. PATH is an indexed

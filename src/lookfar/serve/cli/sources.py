@@ -41,10 +41,12 @@ _FILES_NAMED = 10
 @click.command()
 @click.argument("origin", required=False)
 @folder_argument()
-@click.option("--name", default="", help="What to call it (default: made from ORIGIN).")
+@click.option("--name", default="", help="Name of the source (default: made from ORIGIN).")
 @click.option("--only-page", is_flag=True, help="Fetch a page of a site without following links.")
 @click.option("--everywhere", is_flag=True, help="Search it from every folder, not only PATH.")
-@click.option("--named", is_flag=True, help="Fetch what lookfar.toml of PATH names; asks first.")
+@click.option(
+    "--named", is_flag=True, help="Fetch sources that PATH's lookfar.toml names; asks first."
+)
 @yes_option
 @library_options
 def add(
