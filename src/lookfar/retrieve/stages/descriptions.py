@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
+from lookfar.model import LinkKind
 from lookfar.ports import Place
 from lookfar.retrieve.ranking import Candidate, Document, Ranking, Source
 from lookfar.retrieve.stages.entries import Entry, find_innermost, split_entries
 from lookfar.store.catalogue.link_names import page_path
-from lookfar.store.keywords.analyser import analyse
+from lookfar.store.keywords.analyser import split_words, terms_of_word
 
 OVERVIEWS: Final = 16
 """Best documents whose entries are read."""
@@ -24,65 +25,75 @@ _PASSAGES: Final = 3
 _SEPARATORS: Final = re.compile(r"[\W_]+")
 
 
+class Link(NamedTuple):
+    """A link of a document to another one."""
+
+    start: int
+    kind: LinkKind
+    target: Document
+
+
 def find_described(
     ranking: Ranking,
     best: Mapping[Document, tuple[float, Candidate]],
-    overviews: Sequence[Document],
+    passages: Mapping[Document, Sequence[Place]],
+    links: Mapping[Document, Sequence[Link]],
     below: Sequence[tuple[Document, Document]],
     sources: Sequence[Source],
 ) -> Iterator[tuple[Document, Document, float]]:
-    """Yield documents that entries of the best pages describe, each with the page and the share
+    """Yield documents that entries of these passages describe, each with the page and the share
     of the question's words in the entry, weighted by how rare they are."""
     total = sum(ranking.rarity.values())
     if not total:
         return
-    passages = _best_passages(ranking, overviews)
     names: dict[Document, dict[str, Document]] = defaultdict(dict)
     for document, head in below:
         name = page_path(best[document][1].place.uri).rpartition("/")[2]
         names[head][_spell_out(name)] = document
-    linked = _find_links_within(passages, best, sources)
-    naming = [document for document in overviews if document in names or document in linked]
+    linked = {
+        document: [_list_within(links.get(document, ()), place) for place in places]
+        for document, places in passages.items()
+    }
+    naming = [document for document in linked if document in names or any(linked[document])]
     for number, source in enumerate(sources):
         source.snapshot.preload_texts([best[d][1].place.uri for d in naming if d[0] == number])
+    measure = _make_measure(ranking.rarity)
     for document in naming:
         text = sources[document[0]].snapshot.text(best[document][1].place.uri) or ""
-        for place in passages[document]:
+        for place, within in zip(passages[document], linked[document], strict=True):
             passage = text[place.start : place.end]
-            links = [
-                (start - place.start, target)
-                for start, target in linked[document]
-                if place.start <= start < place.end
-            ]
-            for entry, targets in _read_entries(passage, links, names[document]).items():
-                terms = frozenset(analyse(passage[entry.start : entry.end]).split())
-                share = sum(value for term, value in ranking.rarity.items() if term in terms)
+            for entry, targets in _read_entries(passage, within, names[document]).items():
+                share = measure(passage[entry.start : entry.end])
                 for target in targets if share else ():
                     yield target, document, share / total
 
 
-def _find_links_within(
-    passages: Mapping[Document, Sequence[Place]],
-    best: Collection[Document],
-    sources: Sequence[Source],
-) -> dict[Document, list[tuple[int, Document]]]:
-    """Return the links in these passages to other candidates, with their offsets."""
-    linked: dict[Document, list[tuple[int, Document]]] = defaultdict(list)
-    for number, source in enumerate(sources):
-        spans = {
-            document: [(place.start, place.end) for place in places]
-            for (at, document), places in passages.items()
-            if at == number
-        }
-        among = {document for at, document in best if at == number}
-        for lead in source.snapshot.leads([*spans], among, spans) if spans else ():
-            linked[number, lead.source].append((lead.start, (number, lead.target)))
-    return linked
+def _list_within(links: Sequence[Link], place: Place) -> list[tuple[int, Document]]:
+    """Return the offset and target of each link in a passage, counted from its start."""
+    start, end = place.start, place.end
+    return [(link.start - start, link.target) for link in links if start <= link.start < end]
 
 
-def _best_passages(
-    ranking: Ranking, documents: Collection[Document]
-) -> dict[Document, list[Place]]:
+def _make_measure(rarity: Mapping[str, float]) -> Callable[[str], float]:
+    """Return a function that adds up the weights of the question's terms in a text."""
+    # Entries repeat their words, and few of these are words of the question.
+    terms_by_word: dict[str, frozenset[str]] = {}
+
+    def measure(text: str) -> float:
+        present: set[str] = set()
+        for word in set(split_words(text)):
+            terms = terms_by_word.get(word)
+            if terms is None:
+                terms = terms_by_word[word] = frozenset(rarity.keys() & terms_of_word(word))
+            if terms:
+                present |= terms
+        # In the order of the question, since the order of a sum changes its last digits.
+        return sum(value for term, value in rarity.items() if term in present)
+
+    return measure
+
+
+def best_passages(ranking: Ranking, documents: Collection[Document]) -> dict[Document, list[Place]]:
     """Return the best few passages of each of these documents."""
     scored: dict[Document, list[tuple[float, int]]] = {document: [] for document in documents}
     for at, document in enumerate(ranking.candidates.documents):

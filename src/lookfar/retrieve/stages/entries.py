@@ -10,12 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-_LINE: Final = re.compile(
-    r"^(?P<indent>[ \t]*)"
-    r"(?:(?P<heading>#{1,6}[ \t])|(?P<item>(?:[-*+•]|\d{1,9}[.)])[ \t]|\|))?"
-    r"[^\n]*",
-    re.MULTILINE,
-)
+_MARKED: Final = re.compile(r"(?P<heading>#{1,6}[ \t])|(?P<item>(?:[-*+•]|\d{1,9}[.)])[ \t]|\|)")
+_MARKS: Final = frozenset("#-*+•|")
+"""What a heading or an item begins with, besides numbers."""
 
 
 class Entry(NamedTuple):
@@ -30,39 +27,44 @@ class _Open(NamedTuple):
     """An entry whose end has not been found yet."""
 
     indent: int
-    start: int
-    first_line_end: int
+    number: int
 
 
 def split_entries(text: str) -> list[Entry]:
     """Return the entries of a passage in the order of their starts, outer ones first."""
-    entries: list[Entry] = []
+    begun: list[tuple[int, int]] = []
+    ends: list[int] = []
     opened: list[_Open] = []
 
     def close_until(indent: int, end: int) -> None:
         """Close the open entries that do not contain a line with this indentation."""
         while opened and opened[-1].indent >= indent:
-            _, start, first_line_end = opened.pop()
-            entries.append(Entry(start, first_line_end, end))
+            ends[opened.pop().number] = end
 
-    after_blank = True
-    for line in _LINE.finditer(text):
-        start, end = line.span()
-        indent = line.end("indent") - start
-        if indent == end - start:
+    after_blank, next_start = True, 0
+    for line in text.split("\n"):
+        start, next_start = next_start, next_start + len(line) + 1
+        content = line.lstrip(" \t")
+        if not content:
             after_blank = True
             continue
-        if line["heading"]:
+        indent = len(line) - len(content)
+        marked = None
+        # Most lines are neither, and looking at a character is cheaper than matching.
+        if content[0] in _MARKS or content[0].isdecimal():
+            marked = _MARKED.match(content)
+        is_heading = marked is not None and marked.lastgroup == "heading"
+        if is_heading:
             close_until(0, start)
-        elif line["item"] or after_blank:
+        # A line that is not an item continues the entry above it. Text below a heading begins one.
+        elif marked is not None or after_blank or not opened:
             close_until(indent, start)
-            opened.append(_Open(indent, start, end))
-        # Any other line continues the entry above it. Text below a heading begins one.
-        elif not opened:
-            opened.append(_Open(indent, start, end))
+            opened.append(_Open(indent, len(begun)))
+            begun.append((start, start + len(line)))
+            ends.append(start)
         after_blank = False
     close_until(0, len(text))
-    return sorted(entries, key=lambda entry: (entry.start, -entry.end))
+    return [Entry(*first_line, end) for first_line, end in zip(begun, ends, strict=True)]
 
 
 def find_innermost(entries: Sequence[Entry], at: int) -> Entry | None:

@@ -10,16 +10,19 @@ others (:mod:`lookfar.retrieve.stages.descriptions`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from lookfar.model import Relation
+from lookfar.ports import Place
 from lookfar.retrieve.neighbours.related import classify_link, find_headings
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.field_weights import CHUNK_WEIGHTS
 from lookfar.retrieve.ranking import LINKS, Candidate, Document, Ranking, Source, Stage
-from lookfar.retrieve.stages.descriptions import OVERVIEWS, find_described
+from lookfar.retrieve.stages.descriptions import OVERVIEWS, Link, best_passages, find_described
 from lookfar.store.catalogue.link_names import fold, page_path, parent_folder
 
+_END = 1 << 62
+"""A position beyond the last character of any text."""
 _MOST_JOINING = 20
 """Documents that may be found by links alone."""
 
@@ -44,6 +47,9 @@ def boost_linked(
         best = _best_by_document(ranking)
         overviews = _choose_seeds(best, max(seeds, OVERVIEWS if described_lift else 0))
         leading = overviews[:seeds]
+        passages = best_passages(ranking, overviews) if described_lift else {}
+        whole = leading if link_lift else ()
+        links = _find_links(whole, passages, best, sources) if whole or passages else {}
         below = _find_below(best, overviews) if below_lift or described_lift else []
         lifts: dict[Document, tuple[float, str]] = {}
 
@@ -57,11 +63,11 @@ def boost_linked(
                 if head in leading:
                     offer(document, head, below_lift, "below")
         if link_lift:
-            for source, target, relation in _find_edges(best, leading, sources, set(best)):
+            for source, target, relation in _find_edges(best, leading, links, sources):
                 reason = "linked from" if relation == "links_to" else f"{relation}, linked from"
                 offer(target, source, link_lift * weights[relation], reason)
         if described_lift:
-            described = find_described(ranking, best, overviews, below, sources)
+            described = find_described(ranking, best, passages, links, below, sources)
             for target, source, share in described:
                 offer(target, source, described_lift * share, f"{share:.0%} described in")
         if not lifts:
@@ -89,14 +95,14 @@ def add_linked(
     def join(ranking: Ranking) -> Ranking:
         best = _best_by_document(ranking)
         offers: dict[Document, tuple[float, str]] = {}
-        for source, target, relation in _find_edges(
-            best, _choose_seeds(best, seeds), sources, None
-        ):
-            score, leading = best[source]
+        leading = _choose_seeds(best, seeds)
+        links = _find_links(leading, {}, None, sources)
+        for source, target, relation in _find_edges(best, leading, links, sources):
+            score, seed = best[source]
             value = share * weights[relation] * score
             own = best[target][0] if target in best else 0.0
             if value > max(own, offers.get(target, (0.0, ""))[0]):
-                offers[target] = (value, f"linked from {leading.place.uri}")
+                offers[target] = (value, f"linked from {seed.place.uri}")
         ranking = _raise_to_offers(ranking, best, offers)
         added_candidates: list[Candidate] = []
         for number, (_, plan, snapshot, *_) in enumerate(sources):
@@ -219,26 +225,44 @@ def _find_below(
     return pairs
 
 
+def _find_links(
+    whole: Sequence[Document],
+    passages: Mapping[Document, Sequence[Place]],
+    among: Collection[Document] | None,
+    sources: Sequence[Source],
+) -> dict[Document, list[Link]]:
+    """Return the links of these whole documents, and those in passages of others.
+
+    Only links to ``among`` are returned, if it is given. All are looked up at once, because most of
+    the documents are asked for twice: as a whole, and for what their passages describe.
+    """
+    links: dict[Document, list[Link]] = {}
+    for number, source in enumerate(sources):
+        spans = {
+            document: [(place.start, place.end) for place in places]
+            for (at, document), places in passages.items()
+            if at == number
+        }
+        spans |= {document: [(0, _END)] for at, document in whole if at == number}
+        wanted = None if among is None else {document for at, document in among if at == number}
+        for lead in source.snapshot.leads([*spans], wanted, spans) if spans else ():
+            link = Link(lead.start, lead.kind, (number, lead.target))
+            links.setdefault((number, lead.source), []).append(link)
+    return links
+
+
 def _find_edges(
     best: Mapping[Document, tuple[float, Candidate]],
     leading: Sequence[Document],
+    links: Mapping[Document, Sequence[Link]],
     sources: Sequence[Source],
-    among: set[Document] | None,
-) -> list[Edge]:
-    """Return the links of the seeds, with the relation that each expresses."""
-    edges: list[Edge] = []
-    for number, source in enumerate(sources):
-        here = [document for at, document in leading if at == number]
-        if not here:
+) -> Iterator[Edge]:
+    """Yield the links of the seeds, best first, with the relation that each expresses."""
+    for document in leading:
+        if document not in links:
             continue
-        wanted = None if among is None else {document for at, document in among if at == number}
-        sections = {}
-        leads = source.snapshot.leads(here, wanted)
-        # Sorted by rank: document numbers depend on the history of edits, and answers must not.
-        for lead in sorted(leads, key=lambda lead: here.index(lead.source)):
-            uri = best[number, lead.source][1].place.uri
-            if uri not in sections:
-                sections[uri] = source.snapshot.sections(uri)
-            relation = classify_link(lead.kind, uri, find_headings(sections[uri], lead.start))
-            edges.append(((number, lead.source), (number, lead.target), relation))
-    return edges
+        uri = best[document][1].place.uri
+        sections = sources[document[0]].snapshot.sections(uri)
+        for link in links[document]:
+            relation = classify_link(link.kind, uri, find_headings(sections, link.start))
+            yield document, link.target, relation

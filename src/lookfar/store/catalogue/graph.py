@@ -152,6 +152,8 @@ def leads(
             )
             matching.update(name for (name,) in named)
         names = matching
+    if not names:
+        return []
     targets = _find_candidates(connection, generation, names)
     origins = _make_locator(connection, generation)
     leading: list[Lead] = []
