@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from posixpath import normpath
 from typing import NamedTuple
 from unicodedata import normalize
@@ -37,6 +38,9 @@ _BY_END = 10
 _LONGEST = 255
 """How many characters of a name are compared. Every file name fits, and twice as many fit into an
 index key of a server. Longer titles and links are compared by their beginning."""
+
+_PARSED = 2048
+"""Paths that are kept parsed, at about half a kilobyte each."""
 
 _NOTE_NUMBER = re.compile(r"(\d{8}t?\d{4,9})(?=[ _-])")
 """The id at the start of a file name, as in a Zettelkasten: ``202401011200 Title.md``."""
@@ -150,7 +154,9 @@ class Path(NamedTuple):
     """The last extension of a page, or empty."""
 
     @classmethod
+    @lru_cache(maxsize=_PARSED)
     def parse(cls, raw: str) -> Path:
+        """Parse a path; cached, because a question compares links with the same few pages."""
         stem = whole = fold(raw)
         ending = ""
         while True:

@@ -14,8 +14,8 @@ from lookfar.ports import Statistics, Terms
 from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, PAGE_FIELDS, weigh_terms
 from lookfar.store.keywords.tantivy_files import reading
 
-_MOST_EQUAL = 4096
-"""How many more entries are read if they tie with the last wanted one."""
+_EQUAL = (1, 64, 4096)
+"""How many more entries are read, until one of them no longer ties with the last wanted one."""
 _CACHED_TERMS = 20_000
 """Terms whose frequency a view caches."""
 _FEW_NUMBERS = 300
@@ -159,10 +159,14 @@ class KeywordView:
                 return []
             if documents is not None:
                 scoring = self._restrict(scoring, "document", documents)
-            hits = self._searcher.search(scoring, limit=limit + 1, count=False).hits
-            if len(hits) <= limit or hits[limit][0] < hits[limit - 1][0]:
-                return hits[:limit]
-            return self._searcher.search(scoring, limit=limit + _MOST_EQUAL, count=False).hits
+            for more in _EQUAL:
+                hits = self._searcher.search(scoring, limit=limit + more, count=False).hits
+                if len(hits) < limit + more or hits[-1][0] < hits[limit - 1][0]:
+                    break
+            if len(hits) <= limit:
+                return hits
+            last = hits[limit - 1][0]
+            return [hit for hit in hits if hit[0] >= last]
 
     def _restrict(self, query: Query, field: str, numbers: Sequence[int]) -> Query:
         """Return the query for entries that have one of these numbers in a field."""
