@@ -75,6 +75,20 @@ def test_terms_and_pieces_are_those_of_the_whole_text(model: BundledEmbedder, te
     assert read.pieces == model.pieces(text)
 
 
+compounds = st.lists(
+    st.text(alphabet="aBs9_'é", min_size=0, max_size=30), min_size=2, max_size=5
+).flatmap(lambda parts: st.sampled_from("-.:").map(lambda joint: joint.join(parts)))
+
+
+@examples
+@given(compounds)
+def test_a_compound_is_read_from_its_components(model: BundledEmbedder, word: str) -> None:
+    words = Words(model)
+    words.read(word.replace("-", " ").replace(".", " "))  # The components are known already.
+    assert words.read(word).terms.split() == analyse(word).split()
+    assert words.read(word).pieces == model.pieces(word)
+
+
 @examples
 @given(texts)
 def test_tokens_are_counted_as_the_model_does(model: BundledEmbedder, text: str) -> None:

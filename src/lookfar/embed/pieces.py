@@ -28,6 +28,8 @@ _SMALL = rf"[^\W\d_A-Z{_CJK}]"
 LONGEST_PART = 32
 # Longer runs are sliced, because splitting is quadratic in the length.
 _PARTS = re.compile(rf"[A-Z]{{1,32}}(?!{_SMALL})|[A-Z]?{_SMALL}{{1,32}}|[0-9]{{1,4}}")
+# The same for ASCII, where a search is twice as quick.
+_ASCII_PARTS = re.compile(r"[A-Z]{1,32}(?![a-z])|[A-Z]?[a-z]{1,32}|[0-9]{1,4}")
 _IS_CJK = re.compile(f"[{_CJK}]")
 # Most of what NFKC changes in Japanese is punctuation, which never is part of a word. Without it,
 # normalising usually changes nothing and need not copy the text.
@@ -57,14 +59,19 @@ def words(text: str) -> list[str]:
 def parts(word: str) -> list[str]:
     """Split an identifier into its parts, in lower case."""
     plain = (word.islower() or word[1:].islower()) and len(word) <= LONGEST_PART
-    if plain or _IS_CJK.match(word):
+    if plain or _starts_with_cjk(word):
         return [word.lower()]
-    return [part.lower() for part in _PARTS.findall(word)]
+    pattern = _ASCII_PARTS if word.isascii() else _PARTS
+    return [part.lower() for part in pattern.findall(word)]
 
 
 def mark_start(part: str) -> str:
     """Mark the start of a word, as the pieces do, in scripts with spaces."""
-    return part if _IS_CJK.match(part) else WORD_START + part
+    return part if _starts_with_cjk(part) else WORD_START + part
+
+
+def _starts_with_cjk(word: str) -> bool:
+    return not word.isascii() and _IS_CJK.match(word) is not None
 
 
 class Pieces:
@@ -99,6 +106,8 @@ class Pieces:
         starts, rows = [0] * (length + 1), [-1] * (length + 1)
         for start, character in enumerate(text):
             end, so_far = start + 1, best[start]
+            if so_far >= best[length]:
+                continue  # Costs are positive: a split of the whole is known that costs less.
             # An unknown character shares a row; the mark of a word's start has none.
             if character == WORD_START:
                 if best[end] >= _COST_OF_START:

@@ -14,7 +14,7 @@ from threading import local
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar.ports import Embedder, PieceEmbedder
-from lookfar.store.keywords.analyser import CLINGING, expand, split_words
+from lookfar.store.keywords.analyser import CLINGING, expand, split_compound, split_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,6 +103,12 @@ class _Records(dict[str, _Record]):
         return record
 
     def _make(self, word: str) -> _Record:
+        components = split_compound(word)
+        if components:
+            # Most new words are compounds of words that are known already.
+            records = [self[component] for component in components]
+            terms = "".join([record[0] for record in records])
+            return f"{word.lower()} {terms}", b"".join([record[1] for record in records])
         terms = expand(word)
         return f"{terms} " if terms else "", self._pieces(word)
 
