@@ -454,24 +454,26 @@ def test_a_missing_document_is_reported(page: Page, site: Served) -> None:
 # --- long documents ------------------------------------------------------------------------------
 
 
+FIRST_MADE = """
+new MutationObserver((_, observer) => {
+    if (!(document.querySelector('%s .piece')?.textContent.length > 100)) return;
+    const count = (selector) => document.querySelectorAll(selector).length;
+    window.__made = [count('.piece:not(:empty)'), count('.piece')];
+    observer.disconnect();
+}).observe(document, {childList: true, subtree: true});
+"""
+"""Counts the pieces when the first one can be read. All are made before a busy test asks."""
+
+
 @pytest.mark.parametrize(("uri", "last"), [("long.md", ".prose"), ("long.py", ".mono")])
 def test_a_long_document_is_readable_at_once(
     page: Page, vault: Served, uri: str, last: str
 ) -> None:
     """Almost 400,000 characters. What is not visible is made later, and all of it is in the end."""
-    page.open(f"{vault.address}/")
-    # Counted in the page: on a busy machine, all pieces may be made before the next command.
-    page.eval(
-        "void new MutationObserver(() => {"
-        f" if (window.__made || !document.querySelector('{last} .piece:not(:empty)')) return;"
-        " const count = (pieces) => document.querySelectorAll(pieces).length;"
-        " window.__made = {first: count('.piece:not(:empty)'), all: count('.piece')};"
-        " }).observe(document, {childList: true, subtree: true})"
-    )
-    page.eval(f"void (location.hash = '#/read?u={uri}')")
-    page.wait(f"document.querySelector('{last} .piece')?.textContent.length > 100")
-    made = page.eval("window.__made")
-    assert made["first"] < made["all"]
+    page.send("Page.addScriptToEvaluateOnNewDocument", source=FIRST_MADE % last)
+    page.open(f"{vault.address}/#/read?u={uri}")
+    made, pieces = page.wait("window.__made")
+    assert made < pieces == page.count(".piece")
     page.wait("document.querySelectorAll('.piece:empty').length === 0")
     assert page.eval(f"document.querySelector('{last}').textContent.length") > 250_000
     longest = page.eval(
