@@ -364,6 +364,15 @@ def test_a_signature_names_who_made_the_pack(
         other.outside.add(str(signed))
     _assert_nothing_added(other)
 
+    # A pack that was added before is refused, too.
+    careless = elsewhere()
+    careless.outside.add(str(pack))
+    with pytest.raises(InvalidArgument, match="is not signed"):
+        elsewhere(outside__require_signed=True).outside.add(str(pack))
+    careless.outside.remove("docs")
+    with pytest.raises(InvalidArgument, match="not a key"):
+        elsewhere(outside__trusted_keys=["team"]).outside.add(str(pack))
+
     trusting = elsewhere(
         outside__require_signed=True, outside__trusted_keys=[f"team {public} a comment"]
     )
@@ -371,7 +380,6 @@ def test_a_signature_names_who_made_the_pack(
     assert "signed by team" in change.notes
     assert trusting.outside.get("docs").signer == "team"
     # Nobody else can replace it.
-    careless = elsewhere()
     with pytest.raises(InvalidArgument, match=r"was signed by team, and .* is not signed"):
         careless.outside.add(str(pack))
     other_key, _ = _make_key(tmp_path / "other")

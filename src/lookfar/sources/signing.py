@@ -87,10 +87,9 @@ def is_valid(signature: Signature, data: bytes) -> bool:
     return True
 
 
-def find_signer(key: bytes, trusted: Sequence[str]) -> str:
-    """Return the name that the user gave a key; empty if the user does not trust it."""
-    names = {known: name for name, known in map(parse_trusted_key, trusted)}
-    return names.get(key, "")
+def read_trusted_keys(lines: Sequence[str]) -> dict[bytes, str]:
+    """Return the names that the user gave the keys in ``outside.trusted_keys``."""
+    return {key: name for name, key in map(parse_trusted_key, lines)}
 
 
 def parse_trusted_key(line: str) -> tuple[str, bytes]:

@@ -187,6 +187,16 @@ def test_check_includes_environment_variables(
     assert "LOOKFAR_SEARCH_TOP_K" in result.stdout
 
 
+def test_check_finds_a_trusted_key_that_is_not_a_key(
+    monkeypatch: pytest.MonkeyPatch, user_file: Path
+) -> None:
+    assert not user_file.exists()
+    monkeypatch.setenv("LOOKFAR_OUTSIDE_TRUSTED_KEYS", "team ssh-rsa AAAA")
+    result = run("check")
+    assert result.exit_code == 9
+    assert "outside.trusted_keys has an entry that is not a key" in result.stdout
+
+
 def test_a_project_file_accepts_only_project_settings(tmp_path: Path, user_file: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()

@@ -286,6 +286,12 @@ def test_a_second_project_is_added_to_the_first(
     assert path.read_bytes() == SAMPLES["claude-desktop"].encode(), "the bytes before the first"
 
 
+def test_undo_says_that_it_deletes_a_file_that_setup_created(own_home: Path, setup: Setup) -> None:
+    setup("--client", "claude-desktop", "--yes")
+    assert "which Lookfar had created" in setup("--undo", "--yes").output
+    assert not (own_home / LINUX["claude-desktop"]).exists()
+
+
 def test_undo_removes_a_file_that_setup_created_and_updated(
     own_home: Path, tmp_path: Path, report: Report
 ) -> None:

@@ -12,7 +12,7 @@ from lookfar.collections.outside.given_vectors import take_over_given, write_giv
 from lookfar.collections.outside.shelf import compute_digest, hash_files, write_incoming
 from lookfar.errors import InvalidArgument, how_many
 from lookfar.sources.pack_format import NAME_BYTES, PackReader
-from lookfar.sources.signing import describe_key, find_signer, is_valid
+from lookfar.sources.signing import describe_key, is_valid, read_trusted_keys
 from lookfar.store.ground import files
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def fetch_pack(request: Request) -> Fetched:
         )
     with PackReader(path) as pack:
         pack.verify()
+        key, signer = _check_signature(pack, request)
         if pack.sha256 == source.pack and request.files.is_dir():
             return Fetched(unchanged=True)
-        key, signer = _check_signature(pack, request)
         _check_same_signer(source, key, signer, path)
         storing = _Storing(pack, request)
         pack.read(storing.take, storing.take_vectors)
@@ -140,6 +140,7 @@ class _Storing:
 def _check_signature(pack: PackReader, request: Request) -> tuple[str, str]:
     """Return the key that signed a pack, in hex, and its name; both empty without a signature."""
     outside, signature = request.settings.outside, pack.signature
+    trusted = read_trusted_keys(outside.trusted_keys)
     key, name = "", ""
     if signature is not None:
         if not is_valid(signature, pack.hash):
@@ -147,7 +148,7 @@ def _check_signature(pack: PackReader, request: Request) -> tuple[str, str]:
                 f"The signature of {pack.path} is wrong.",
                 hint="The pack was changed after it was signed. Nothing was added. Get it again.",
             )
-        key, name = signature.key.hex(), find_signer(signature.key, outside.trusted_keys)
+        key, name = signature.key.hex(), trusted.get(signature.key, "")
     if outside.require_signed and not name:
         found, hint = "not signed", "Ask its author to sign it: lookfar pack NAME --sign KEY"
         if signature is not None:

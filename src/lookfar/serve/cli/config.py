@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from lookfar.errors import InvalidArgument, InvalidConfig, NotFound
+from lookfar.errors import InvalidArgument, InvalidConfig, LookfarError, NotFound
 from lookfar.serve.cli.exits import (
     CHECK_FAILED,
     GuardedGroup,
@@ -216,7 +216,7 @@ def check(file: str | None, project: bool, path: str | None, as_json: bool) -> i
     if file and path is None and Path(file).is_dir():
         file, path = None, file
     path = "." if path is None else path
-    errors: list[InvalidConfig] = []
+    errors: list[LookfarError] = []
     checked: list[Path] = []
     if file:
         candidates = [(Path(file), project)]
@@ -230,9 +230,11 @@ def check(file: str | None, project: bool, path: str | None, as_json: bool) -> i
             checked.append(candidate)
             errors += find_problems(text, candidate, project=is_project)
     if not file and not errors:
+        from lookfar.sources.signing import read_trusted_keys
+
         try:
-            _load_settings(path, ())
-        except InvalidConfig as error:
+            read_trusted_keys(_load_settings(path, ())[0].outside.trusted_keys)
+        except (InvalidConfig, InvalidArgument) as error:
             errors.append(error)
     if as_json:
         shapes = [error.as_dict() for error in errors]

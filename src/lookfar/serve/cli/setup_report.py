@@ -73,7 +73,10 @@ class SetupReport:
         self.steps.append(step)
         path = self._machine.shorten(step.target.path)
         note = f" {step.note}" if step.note else ""
-        self.say(f"{step.target.title}: {_MESSAGES[step.state].format(path)}{note}")
+        message = _MESSAGES[step.state]
+        if step.state == "restored" and step.edit is not None and step.edit.after is None:
+            message = "deleted {}, which Lookfar had created."
+        self.say(f"{step.target.title}: {message.format(path)}{note}")
 
     def add_failure(self, target: Target, error: LookfarError) -> None:
         self.steps.append(Step(target, "failed", error=error))
