@@ -744,6 +744,7 @@ def test_code_is_found_by_its_names(shelf: Shelf) -> None:
         {"tool.py": "class Engine:\n    def start(self):\n        return 1\n", "a.md": "# A\n"}
     )
     with shelf.store.snapshot() as snapshot:
+        assert snapshot.has_code()
         assert snapshot.has_code_in("python")
         assert not snapshot.has_code_in("rust")
         assert [uri for uri, _ in snapshot.defining("START")] == ["tool.py"]

@@ -95,6 +95,8 @@ def find_named_places(
 
 def _find_recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
     """Return what the parser recorded as definitions of this name."""
+    if not snapshot.has_code():
+        return []
     headed = snapshot.keyword_search(name.terms, {"headings": 1.0}, _MOST_HEADED, filters)
     uris = {place.document: place.uri for place, _ in headed if place.lane == "code"}
     folded = name.last.casefold()

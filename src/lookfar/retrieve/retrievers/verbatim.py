@@ -69,7 +69,7 @@ class _Question:
         """Return the share of these words in the question, weighted by how rare they are."""
         terms = self.terms(words)
         # In the order of the question, since the order of a sum changes its last digits.
-        return sum(value for term, value in self._rarity.items() if term in terms) / self.total
+        return sum([value for term, value in self._rarity.items() if term in terms]) / self.total
 
     def measure_extent(self, text: str) -> float:
         """Return how much of the question a text contains word for word, from 0 to 1.

@@ -77,16 +77,16 @@ def _list_within(links: Sequence[Link], place: Place) -> list[tuple[int, Documen
 def _make_measure(rarity: Mapping[str, float]) -> Callable[[str], float]:
     """Return a function that adds up the weights of the question's terms in a text."""
     # Entries repeat their words, and few of these are words of the question.
-    terms_by_word: dict[str, frozenset[str]] = {}
+    seen: set[str] = set()
+    matching: dict[str, frozenset[str]] = {}
 
     def measure(text: str) -> float:
-        present: set[str] = set()
-        for word in set(split_words(text)):
-            terms = terms_by_word.get(word)
-            if terms is None:
-                terms = terms_by_word[word] = frozenset(rarity.keys() & terms_of_word(word))
-            if terms:
-                present |= terms
+        words = set(split_words(text))
+        for word in words - seen:
+            if terms := rarity.keys() & terms_of_word(word):
+                matching[word] = frozenset(terms)
+        seen.update(words)
+        present = frozenset().union(*(matching[word] for word in words & matching.keys()))
         # In the order of the question, since the order of a sum changes its last digits.
         return sum(value for term, value in rarity.items() if term in present)
 

@@ -553,6 +553,13 @@ def _make_sections(
     return document, result
 
 
+def has_code(connection: Connection, generation: int) -> bool:
+    row = connection.execute(
+        f"SELECT 1 FROM documents d WHERE d.lane = 'code' AND {ALIVE} LIMIT 1", {"g": generation}
+    ).fetchone()
+    return row is not None
+
+
 def has_code_in(connection: Connection, generation: int, language: str) -> bool:
     row = connection.execute(
         f"SELECT 1 FROM documents d WHERE d.language = :language AND d.lane = 'code' AND {ALIVE}"

@@ -154,7 +154,7 @@ def names_in(text: str) -> dict[str, tuple[str, ...]]:
 
 def _by_run(text: str) -> list[str]:
     if text.isascii():
-        return [_expand(run) for run in _ASCII_RUN.findall(text)]
+        return [_expansions[run] for run in _ASCII_RUN.findall(text)]
     return [_expand(run) for run in _RUN.findall(_normalise(text))]
 
 

@@ -207,6 +207,10 @@ class StoredSnapshot(KeywordQueries, ABC):
     def cached(self, name: str, make: Callable[[], T]) -> T:
         return self._remembered.cached(self._scopes.state, name, make)
 
+    def has_code(self) -> bool:
+        """Return whether there is any source code; a no takes a full scan."""
+        return self.cached("code", lambda: catalog.has_code(self._connection, self.generation))
+
     def has_code_in(self, language: str) -> bool:
         """Return whether there is source code in this language; a no takes a full scan."""
         return self.cached(
