@@ -278,7 +278,7 @@ class Ranking:
 
     def own_score(self, at: int) -> float:
         """Return the part of a score that the chunk earned itself, without that of its document."""
-        return sum(step.added[at] for step in self.steps if not step.whole_document)
+        return sum([step.added[at] for step in self.steps if not step.whole_document])
 
     def explain(self, at: int) -> tuple[Contribution, ...]:
         """Explain the score of the candidate at this position."""

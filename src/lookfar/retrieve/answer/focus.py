@@ -127,7 +127,8 @@ class _MatchingTerms(dict[str, tuple[str, ...]]):
         self._terms = terms
 
     def __missing__(self, word: str) -> tuple[str, ...]:
-        terms = tuple(term for term in terms_of_word(word) if term in self._terms)
+        # A list, because a generator takes twice the time for one term, as most words have.
+        terms = tuple([term for term in terms_of_word(word) if term in self._terms])
         self[word] = terms
         return terms
 
@@ -140,7 +141,7 @@ def _score_by_words(excerpt: Excerpt, asked: FocusQuery, matching: _MatchingTerm
     for start, end, _ in sentences:
         terms = set(chain.from_iterable(map(matching.__getitem__, split_words(text[start:end]))))
         # In the order of the question, since the order of a sum changes its last digits.
-        own.append(sum(weight for term, weight in asked.weights.items() if term in terms)
+        own.append(sum([weight for term, weight in asked.weights.items() if term in terms])
                    if terms else 0.0)  # fmt: skip
     beside = zip([0.0, *own], [*own[1:], 0.0], strict=False)
     scores = [
@@ -237,4 +238,5 @@ def _split_block(block: str, offset: int) -> list[Sentence]:
 
 
 def _says_something(piece: str) -> bool:
-    return _LETTERS.search(piece) is not None
+    first = piece[:3]  # Usually a word, which does not need a regex.
+    return (len(first) == 3 and first.isalnum()) or _LETTERS.search(piece) is not None

@@ -118,6 +118,8 @@ class _Place:
     """0: nothing; 1: one sentence; more: a window of that many lines."""
     definition: bool = False
     """Whether the question asks for it by name."""
+    drawn: dict[tuple[int, bool], str] = field(default_factory=dict)
+    """Its text by what it depends on: laying out a map asks for the same text several times."""
 
 
 @dataclass(slots=True)
@@ -409,6 +411,13 @@ def _grow(place: _Place, lines: int, left: int) -> int:
 
 def _place_text(place: _Place) -> str:
     """Format a place with its heading and its sentence or lines."""
+    key = place.lines, place.definition
+    if key not in place.drawn:
+        place.drawn[key] = _draw_place(place)
+    return place.drawn[key]
+
+
+def _draw_place(place: _Place) -> str:
     hit = place.hit
     head = " ".join(filter(None, (f"  {_lines(hit)}", _heading(hit))))
     if place.lines == 1:

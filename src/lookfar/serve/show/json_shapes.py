@@ -6,8 +6,10 @@ removed, and a key is present even if its value is empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -24,26 +26,43 @@ NOT_IN_HITS: Final = frozenset(
     "explanation path part parts focus_path focus_lines document_chars uses".split()
 )
 """Fields of a hit that only the text for people and agents needs."""
+_ATOMS: Final = frozenset((str, int, float, bool, NoneType))
+"""Types of values that are JSON as they are."""
 _NOWHERE: Json = {"start": None, "end": None, "start_line": None, "end_line": None}
 """The span of something that is gone or has no single place."""
 
 
 def plain(value: Any) -> Any:
     """Convert a dataclass to a JSON object with a key for each field, and its values likewise."""
+    if type(value) in _ATOMS:
+        return value
     if is_dataclass(value):
-        shape: Json = {}
-        for field in fields(value):
-            item = getattr(value, field.name)
-            if field.name in INLINED:
-                shape |= _NOWHERE if item is None else plain(item)
-            else:
-                shape[field.name] = plain(item)
-        return shape
+        return _plain_fields(value)
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value
+
+
+def _plain_fields(value: Any, without: Container[str] = ()) -> Json:
+    """Convert a dataclass as ``plain`` does, without some of its fields."""
+    shape: Json = {}
+    for name in _field_names(value if isinstance(value, type) else type(value)):
+        if name in without:
+            continue
+        item = getattr(value, name)
+        if name in INLINED:
+            shape |= _NOWHERE if item is None else plain(item)
+        else:
+            shape[name] = item if type(item) in _ATOMS else plain(item)
+    return shape
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    """Return the fields of a dataclass; cached, because an answer has hundreds of values."""
+    return tuple(field.name for field in fields(kind))
 
 
 def combine(shapes: list[Json]) -> Json:
@@ -68,7 +87,7 @@ def answer(result: model.Answer, *, explain: bool = False) -> Json:
 
 
 def hit(item: model.Hit, *, explain: bool = False) -> Json:
-    shape = {key: value for key, value in plain(item).items() if key not in NOT_IN_HITS}
+    shape = _plain_fields(item, NOT_IN_HITS)
     if explain:
         shape["explanation"] = _contributions(item.explanation)
     for name in ("drift", "origin"):
