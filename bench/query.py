@@ -126,7 +126,8 @@ class Answering:
         self.wall: list[float] = []
         self._process = subprocess.Popen(
             [sys.executable, "-c", _ANSWER, folder, index],
-            env={**os.environ, "PYTHONPATH": str(source)},
+            # One seed for both: some older commits add up numbers in the order of a set.
+            env={**os.environ, "PYTHONPATH": str(source), "PYTHONHASHSEED": "0"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

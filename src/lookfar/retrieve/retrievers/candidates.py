@@ -80,8 +80,9 @@ def measure_rarity(sources: Sequence[tuple[Plan, Snapshot]]) -> tuple[dict[str, 
             name for name, parts in plan.names.items() if not occurring.isdisjoint(parts)
         )
     weight = sum(rarity.values())
-    share = sum(rarity[term] for term in rarity.keys() & occurring) / weight if weight else 1.0
-    return rarity, share
+    # In the order of the question, since the order of a sum changes its last digits.
+    known = sum(value for term, value in rarity.items() if term in occurring)
+    return rarity, known / weight if weight else 1.0
 
 
 def gather_candidates(

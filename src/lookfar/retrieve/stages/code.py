@@ -141,7 +141,7 @@ class _NameScorer:
     def __init__(self, ranking: Ranking) -> None:
         plan = ranking.plan
         self._terms = frozenset(plan.terms)
-        self._rarity = {term: ranking.rarity.get(term, 1.0) for term in self._terms}
+        self._rarity = {term: ranking.rarity.get(term, 1.0) for term in plan.terms}
         self._all = sum(self._rarity.values()) or 1.0
         self._identifiers = find_identifiers(plan)
 
@@ -168,7 +168,8 @@ class _NameScorer:
 
     def _share(self, terms: frozenset[str]) -> float:
         """Return the share of the question that these terms make up; rare terms weigh more."""
-        return sum(self._rarity[term] for term in terms) / self._all
+        # In the order of the question, since the order of a sum changes its last digits.
+        return sum([value for term, value in self._rarity.items() if term in terms]) / self._all
 
 
 @lru_cache(maxsize=16_384)

@@ -147,7 +147,7 @@ def _restrict_to_changelogs(ranking: Ranking, number: int, filters: Filters) -> 
 def _find_items(ranking: Ranking, sources: Sequence[Source], version: str) -> list[_Item]:
     """Return the items that share words with the question, best matches first."""
     topics = frozenset(ranking.plan.terms).difference(HISTORY_TERMS, terms_of(version))
-    weights = {term: ranking.rarity.get(term, 0.0) for term in topics}
+    weights = {term: ranking.rarity.get(term, 0.0) for term in ranking.plan.terms if term in topics}
     total = sum(weights.values())
     if not total:
         return []
@@ -159,10 +159,11 @@ def _find_items(ranking: Ranking, sources: Sequence[Source], version: str) -> li
             texts[key] = sources[number].snapshot.text(place.uri) or ""
         for part in _ITEM.split(texts[key][start:end]):
             text = " ".join(_BLANK.split(part)[0].split())[:_LONGEST_ITEM]
-            shared = weights.keys() & set(terms_of(text))
-            if shared:
-                share = sum(weights[term] for term in shared) / total
-                items.append(_Item(share, score, number, place, text))
+            terms = frozenset(terms_of(text))
+            if not terms.isdisjoint(weights):
+                # In the order of the question, since the order of a sum changes its last digits.
+                shared = sum(weight for term, weight in weights.items() if term in terms)
+                items.append(_Item(shared / total, score, number, place, text))
     items.sort(key=lambda item: (-item.share, -item.score, item.place.uri, item.place.start))
     return items
 
