@@ -671,7 +671,7 @@ def _run_git(
     *,
     refusable: bool = False,
     tables: Mapping[str, bytes] | None = None,
-    patience: float = _SECONDS,
+    patience: float | None = None,
 ) -> Iterator[Iterator[bytes]]:
     """Run git and yield its output in pieces; kill it after the block or a long silence."""
     # Imported late: most calls need no git, and the import is slow.
@@ -709,7 +709,7 @@ def _run_git(
             feeder.run()
         else:
             feeder.start()
-        guard = _Guard(process, errors, patience)
+        guard = _Guard(process, errors, _SECONDS if patience is None else patience)
         try:
             yield guard.pieces(process.stdout)
             if process.wait(_SECONDS) and not refusable:
