@@ -6,7 +6,6 @@ tools that make changes reached what may only be read.
 
 from __future__ import annotations
 
-import re
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
@@ -16,19 +15,12 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from mcp.client.auth import OAuthClientProvider
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthToken,
-)
 
 from serve.http.asking import Answer, Served, command, serving
-from serve.http.small_issuer import CALLBACK, Issuer, SigningKey, forge, issuing, read_location
-from waiting import wait_for
+from serve.http.signing_in import Memory, challenge, resource, sign_in, try_token
+from serve.http.small_issuer import Issuer, SigningKey, forge, issuing, read_location
 
 METADATA = "/.well-known/oauth-protected-resource"
 SPOKEN = {"Accept": "application/json, text/event-stream"}
@@ -53,28 +45,6 @@ def served(issuer: Issuer, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     with serving(place, secret, "--write", "--metrics", env=env) as running:
         running.tool("search", STATIC, query="harbour")  # Builds the indexes.
         yield running
-
-
-def resource(served: Served) -> str:
-    return f"{served.address}/mcp"
-
-
-def challenge(answer: Answer) -> dict[str, str]:
-    """The fields of ``WWW-Authenticate``."""
-    header = answer.headers["www-authenticate"]
-    assert header.startswith("Bearer ")
-    return dict(re.findall(r'(\w+)="([^"]*)"', header))
-
-
-def try_token(served: Served, token: str) -> Answer:
-    """The answer to a search; wrong tokens must not come too fast."""
-
-    def ask() -> Answer | None:
-        answer = served.tool("search", token, query="harbour")
-        return answer if answer.status != 429 else None
-
-    answer: Answer = wait_for(ask, "another token may be tried")
-    return answer
 
 
 def test_the_metadata_name_the_issuer(served: Served, issuer: Issuer) -> None:
@@ -384,48 +354,9 @@ def test_a_forgotten_issuer_does_not_leave_the_server_open(tmp_path: Path, key: 
 # --- the protocol's own client ------------------------------------------------------------------
 
 
-class Memory:
-    """Keeps what the client gets, for one test."""
-
-    tokens: OAuthToken | None = None
-    client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
-
-
-def sign_in(served: Served) -> OAuthClientProvider:
-    """The client's side of the flow, with a browser that agrees to everything."""
-    answered: list[dict[str, str]] = []
-
-    async def redirect(url: str) -> None:
-        answered.append((await anyio.to_thread.run_sync(read_location, url))[1])
-
-    async def call_back() -> AuthorizationCodeResult:
-        fields = answered.pop()
-        return AuthorizationCodeResult(
-            code=fields["code"], state=fields["state"], iss=fields.get("iss")
-        )
-
-    about = OAuthClientMetadata.model_validate(
-        {
-            "client_name": "test",
-            "redirect_uris": [CALLBACK],
-            "grant_types": ["authorization_code"],
-            "response_types": ["code"],
-            "token_endpoint_auth_method": "none",
-        }
-    )
-    return OAuthClientProvider(resource(served), about, Memory(), redirect, call_back)
+def agree(url: str) -> dict[str, str]:
+    """Answer as a browser whose user agrees to everything."""
+    return read_location(url)[1]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -436,7 +367,7 @@ def test_a_client_of_the_protocol_signs_in_and_steps_up(
     asked = len(issuer.scopes)
 
     async def run() -> tuple[str, str]:
-        async with httpx2.AsyncClient(auth=sign_in(served), timeout=60) as http:
+        async with httpx2.AsyncClient(auth=sign_in(served, Memory(), agree), timeout=60) as http:
             transport = streamable_http_client(resource(served), http_client=http)
             async with Client(transport, mode=mode) as client:
                 found = await client.call_tool("search", {"query": "lantern"})

@@ -17,19 +17,16 @@ import anyio
 import httpx2
 import jwt
 import pytest
-from mcp.client.auth import OAuthClientProvider
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import (
-    AuthorizationCodeResult,
     OAuthClientInformationFull,
-    OAuthClientMetadata,
 )
 
 from serve.conformance.suite import Unavailable, find_node, installed
 from serve.http.asking import Served, serving
+from serve.http.signing_in import Memory, challenge, resource, sign_in, try_token
 from serve.http.small_issuer import CALLBACK, SigningKey, forge
-from serve.http.test_http_sign_in import Memory, challenge, resource, try_token
 from waiting import DEADLINE, wait_for
 
 HERE = Path(__file__).parent / "real_issuer"
@@ -173,30 +170,6 @@ def browse(url: str) -> dict[str, str]:
     raise AssertionError("the provider does not come back")
 
 
-def sign_in(served: Served, storage: Memory) -> OAuthClientProvider:
-    answered: list[dict[str, str]] = []
-
-    async def redirect(url: str) -> None:
-        answered.append(await anyio.to_thread.run_sync(browse, url))
-
-    async def call_back() -> AuthorizationCodeResult:
-        fields = answered.pop()
-        return AuthorizationCodeResult(
-            code=fields["code"], state=fields["state"], iss=fields.get("iss")
-        )
-
-    about = OAuthClientMetadata.model_validate(
-        {
-            "client_name": "test",
-            "redirect_uris": [CALLBACK],
-            "grant_types": ["authorization_code"],
-            "response_types": ["code"],
-            "token_endpoint_auth_method": "none",
-        }
-    )
-    return OAuthClientProvider(resource(served), about, storage, redirect, call_back)
-
-
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 @pytest.mark.parametrize("known", [True, False], ids=["known", "registers"])
 def test_a_client_of_the_protocol_signs_in(
@@ -218,7 +191,9 @@ def test_a_client_of_the_protocol_signs_in(
         storage.client = OAuthClientInformationFull.model_validate(about)
 
     async def run() -> tuple[str, Any]:
-        async with httpx2.AsyncClient(auth=sign_in(served, storage), timeout=DEADLINE) as http:
+        async with httpx2.AsyncClient(
+            auth=sign_in(served, storage, browse), timeout=DEADLINE
+        ) as http:
             transport = streamable_http_client(resource(served), http_client=http)
             async with Client(transport, mode=mode) as client:
                 found = await client.call_tool("search", {"query": "lantern"})
