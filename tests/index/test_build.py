@@ -25,6 +25,7 @@ from lookfar.library import Library
 from lookfar.model import Failure, IndexReport
 from lookfar.sources.folder.walk import walk
 from lookfar.text.parse.formats import text_parser_for
+from waiting import DEADLINE
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 
@@ -341,7 +342,7 @@ def test_a_writer_that_waited_keeps_what_the_other_stored(root: Path, tmp_path: 
 
         def wait_and_index() -> None:
             waiting.set()
-            second.index(wait_seconds=20.0)
+            second.index(wait_seconds=DEADLINE)
 
         thread = threading.Thread(target=wait_and_index, daemon=True)
         thread.start()

@@ -7,7 +7,6 @@ Seen to fail with a question that waited for the build.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from lookfar.collections.folder import Folder
 from lookfar.errors import IndexBusy
 from lookfar.library import Library
 from lookfar.store.sqlite.store import CollectionStore
+from waiting import DEADLINE, wait_for
 
 HASH = {"embed.provider": "hash", "index.workers": 1}
-DEADLINE = 120.0
 
 
 @pytest.fixture
@@ -92,10 +91,7 @@ def test_a_query_reports_the_rebuild_and_does_not_wait(
         with pytest.raises(IndexBusy, match="is being rebuilt"):
             library.read("guide.md")
     gate.set()
-    deadline = time.monotonic() + DEADLINE
-    while not library.folder().indexed:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for(lambda: library.folder().indexed)
     assert asked(library) == ({"guide.md"}, [])
     assert library.verify() == []
 

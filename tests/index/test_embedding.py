@@ -192,7 +192,7 @@ def test_closing_does_not_wait_for_a_process_that_hangs(
     assert child is not None
     closing = threading.Thread(target=background.close, daemon=True)
     closing.start()
-    closing.join(20)
+    closing.join(PATIENCE)
     hangs = closing.is_alive()
     child.kill()
     closing.join(PATIENCE)

@@ -281,7 +281,11 @@ def test_lazy_indexes_when_it_is_asked(library: Library, root: Path) -> None:
 def git(folder: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
     subprocess.run(
-        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, timeout=30
+        ["git", *identity, *arguments],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        timeout=DEADLINE,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +17,7 @@ from lookfar.errors import IndexCorrupt
 from lookfar.library import Library
 from lookfar.ports import StoredDocument
 from lookfar.store.health.repair import repair
+from waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -362,9 +362,7 @@ def test_a_follower_checks_and_repairs_its_folder(
     with Library.open(root, index_dir=library.index_dir.parent, settings=SETTINGS) as follower:
         follower.watch()
         (root / "new.md").write_text("# New\n\ntext\n")
-        deadline = time.monotonic() + 30
-        while not follower.status(check=False).damage and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(lambda: follower.status(check=False).damage)
         follower.unwatch()
         assert "vectors" in follower.status(check=False).damage
         assert follower.verify() == []

@@ -24,6 +24,7 @@ from lookfar.index.strategies import (
 from lookfar.ports import Batch
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.watch import MOST_NAMED
+from waiting import DEADLINE
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 
@@ -108,7 +109,11 @@ def test_arguments_are_checked() -> None:
 def git(folder: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
     subprocess.run(
-        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, timeout=30
+        ["git", *identity, *arguments],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        timeout=DEADLINE,
     )
 
 

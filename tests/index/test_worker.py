@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +31,7 @@ from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import walk
 from lookfar.text.chunk.headings import Sizes
 from lookfar.text.parse.syntax_tree import parse_tree
+from waiting import wait_for
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 SIZES = Sizes(max_tokens=60, hard_max_tokens=80, min_tokens=1, overlap_tokens=0, merge_small=False)
@@ -282,7 +282,7 @@ def test_workers_exit_when_their_parent_is_killed(recipe: Recipe, root: Path) ->
                         EmbedSettings("hash"), None)
         pool = WorkerPool(recipe, 2)
         print(*(child._process.pid for child in pool._children), flush=True)
-        time.sleep(60)
+        time.sleep(600)
     """
     parent = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code)],
@@ -297,12 +297,7 @@ def test_workers_exit_when_their_parent_is_killed(recipe: Recipe, root: Path) ->
     assert len(workers) == 2
     parent.kill()
     parent.wait()
-    deadline = time.monotonic() + 10
-    alive = workers
-    while alive and time.monotonic() < deadline:
-        time.sleep(0.05)
-        alive = [pid for pid in alive if _runs(pid)]
-    assert alive == []
+    wait_for(lambda: not any(map(_runs, workers)), "they end")
     assert parent.stderr.read() == "", "they go without a word"
     parent.stdout.close()
     parent.stderr.close()

@@ -19,6 +19,7 @@ from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import Walk, judge_file, walk
 from lookfar.sources.folder.watch import FolderWatcher
 from lookfar.sources.folder.why import why
+from waiting import DEADLINE
 
 OUTPUT = [
     ("target", "Cargo.toml"), ("target", "pom.xml"), ("vendor", "go.mod"),
@@ -127,8 +128,8 @@ def watching(root: Path, exact: bool) -> Iterator[FolderWatcher]:
 
 def everything_is_due(watcher: FolderWatcher) -> bool:
     """Wait until the watcher has reported what happened; say whether all has to be examined."""
-    deadline = time.monotonic() + 10
-    watcher.fence(5)
+    deadline = time.monotonic() + DEADLINE
+    watcher.fence(DEADLINE)
     while not watcher.peek().everything and time.monotonic() < deadline:
         batch = watcher.peek()
         if any(uri.endswith("settled.md") for uri in batch.uris):

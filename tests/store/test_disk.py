@@ -14,6 +14,7 @@ import pytest
 from lookfar.errors import DiskFull, IndexReadOnly, IOFailed
 from lookfar.library import Library
 from store.shelf import Elsewhere, Shelf, python
+from waiting import DEADLINE
 
 SMALL = {f"{n}.md": f"# Page {n}\n\ncommon word{n}\n" for n in range(10)}
 
@@ -338,7 +339,7 @@ def test_a_read_only_user_sees_what_the_owner_writes(small_disk: Path) -> None:
     assert first == "10 10\n", reader.stderr and reader.stderr.read()
     shelf.write({"more.md": "common too\n"})
     open_to_all(small_disk)
-    output, errors = reader.communicate("go\n", timeout=30)
+    output, errors = reader.communicate("go\n", timeout=DEADLINE)
     assert errors == ""
     assert output.splitlines() == ["11 11", "PERMISSION_DENIED True"]
     shelf.store.close()

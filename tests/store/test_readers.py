@@ -15,6 +15,7 @@ from harness import amount, report
 from lookfar.model import Filters
 from lookfar.store.keywords.tantivy_index import KeywordIndex
 from store.shelf import Shelf, pages, python, serving_epoch, words
+from waiting import wait_for as wait_until
 
 FILES = 12
 ACTIVATIONS = amount(50, 500)
@@ -276,7 +277,7 @@ def test_opening_and_closing_leaks_nothing(shelf: Shelf, tmp_path: Path) -> None
     for number in range(1, 51):
         cycle(number)
     # Threads of other tests may be at work in this process: a leak stays, they end.
-    deadline = time.monotonic() + 20.0
-    while any(now > then + 1 for now, then in zip(_open_things(), before, strict=True)):
-        assert time.monotonic() < deadline, (_open_things(), before)
-        time.sleep(0.1)
+    wait_until(
+        lambda: all(now <= then + 1 for now, then in zip(_open_things(), before, strict=True)),
+        lambda: (_open_things(), before),
+    )

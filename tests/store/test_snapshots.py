@@ -24,6 +24,7 @@ from store.shelf import (
     visible_state,
     words,
 )
+from waiting import DEADLINE
 
 FIRST = {
     "a.md": "# Alpha\n\nthe first crimson text\n",
@@ -149,7 +150,7 @@ def test_a_reader_in_another_process_sees_a_rollback_at_once(three: Shelf) -> No
             three.store.roll_back(move)
         reader.stdin.write("\n")
         reader.stdin.flush()
-    reader.communicate(timeout=30)
+    reader.communicate(timeout=DEADLINE)
     assert seen == ["a.md b.md []", "a.md b.md c.md ['a.md', 'b.md', 'c.md']", "a.md b.md []"]
 
 
@@ -195,7 +196,7 @@ def test_readers_never_see_a_mix_while_the_pointer_moves(shelf: Shelf) -> None:
                 shelf.store.roll_back(1 if number < 6 else 6)
         finally:
             done.set()
-        assert all(reader.result(timeout=30) for reader in readers)
+        assert all(reader.result(timeout=DEADLINE) for reader in readers)
     assert shelf.store.verify() == []
 
 

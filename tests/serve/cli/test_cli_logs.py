@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 
 from lookfar.serve.cli.logs import Log, _Tail, parse_entries
 from lookfar.serve.cli.main import cli
+from waiting import DEADLINE
 
 DAEMON = """2026-11-15 20:04:31,120 INFO lookfar.daemon: session 3 (mcp) begins in /home/me
 2026-11-15 20:05:02,907 ERROR lookfar.daemon: a session failed
@@ -176,7 +177,7 @@ def test_following_continues_until_interrupted(daemon_log: Path) -> None:
         assert (came["log"], came["message"]) == ("daemon", "news")
     finally:
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
     assert "Traceback" not in stderr
 

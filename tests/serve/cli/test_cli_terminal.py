@@ -23,6 +23,7 @@ from lookfar.errors import LookfarError
 from lookfar.serve.cli import exits
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
 from serve.terminal import on_terminal
+from waiting import DEADLINE
 
 Run = Callable[..., Result]
 Process = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -147,11 +148,11 @@ def test_a_real_interrupt(tmp_path: Path, own_home: Path) -> None:
         [sys.executable, "-m", "lookfar", "index", str(folder), *HASH],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + DEADLINE
     while not list(own_home.rglob("many-*")) and process.poll() is None and time.monotonic() < ends:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=30)
+    _, stderr = process.communicate(timeout=DEADLINE)
     if process.returncode != 0:  # A quick machine may have finished.
         assert process.returncode == 130
         assert "intact" in stderr

@@ -18,6 +18,7 @@ import pytest
 
 from serve.conformance import target
 from serve.conformance.suite import Check, Suite, Unavailable
+from waiting import DEADLINE
 
 REVISIONS = ("2025-11-25", "2026-07-28")
 FOREIGN = ("LOOKFAR_", "XDG_")
@@ -81,7 +82,7 @@ def url(suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         finally:
             process.terminate()
             try:
-                process.wait(timeout=30)
+                process.wait(timeout=DEADLINE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -89,7 +90,7 @@ def url(suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + DEADLINE
     while time.monotonic() < deadline and process.poll() is None:
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()

@@ -47,7 +47,7 @@ def place(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def start() -> int:
     """Start a daemon as a client does, and give its process."""
-    connection = endpoint.connect(endpoint.make_request("call"), COMMAND)
+    connection = endpoint.connect(endpoint.make_request("call"), COMMAND, DEADLINE)
     connection.socket.close()
     return int(connection.reply["pid"])
 
@@ -464,7 +464,7 @@ def test_it_leaves_when_idle_and_cleans_up(
 
 def test_a_session_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHO_IDLE_SECONDS", "0.5")
-    connection = endpoint.connect(endpoint.make_request("call"), COMMAND)
+    connection = endpoint.connect(endpoint.make_request("call"), COMMAND, DEADLINE)
     time.sleep(1.7)
     assert alive(connection.reply["pid"])
     connection.socket.close()
@@ -478,7 +478,7 @@ def test_it_ends_when_asked(
     """With a session under way: it is ended, libraries are closed, the socket is gone."""
     closed = tmp_path / "closed"
     monkeypatch.setenv("ECHO_CLOSED", str(closed))
-    connection = endpoint.connect(endpoint.make_request("call"), COMMAND)
+    connection = endpoint.connect(endpoint.make_request("call"), COMMAND, DEADLINE)
     pid = connection.reply["pid"]
     if how == "stop":
         assert endpoint.daemon_stop() is True

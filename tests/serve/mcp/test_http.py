@@ -14,6 +14,7 @@ from anyio.from_thread import BlockingPortal
 from lookfar import __version__
 from lookfar.serve.tools.table import TOOLS
 from serve.mcp.served import ERAS, connected
+from waiting import DEADLINE
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -23,7 +24,7 @@ def ask(
 ) -> tuple[int, bytes]:
     """One request with exactly these headers."""
     address = urlsplit(web[0])
-    connection = http.client.HTTPConnection("127.0.0.1", address.port or 0, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", address.port or 0, timeout=DEADLINE)
     try:
         sent = {"Accept": "application/json, text/event-stream", **headers}
         if body is not None:

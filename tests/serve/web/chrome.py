@@ -22,8 +22,8 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-DEADLINE = 120.0
-"""Generous: machines are busy. Nothing waits this long when all is well."""
+from waiting import DEADLINE
+
 _NAVIGATED = re.compile("context|navigated|Promise was collected", re.IGNORECASE)
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 FLAGS = (
@@ -138,8 +138,8 @@ class Chrome:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, 9)
-            self.process.wait(10)
-        self._reader.join(10)
+            self.process.wait(DEADLINE)
+        self._reader.join(DEADLINE)
         self._to.close()
         self._from.close()
 

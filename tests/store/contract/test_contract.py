@@ -33,6 +33,7 @@ from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.sqlite.store import CollectionStore
 from store.contract.pgserver import Open
 from store.shelf import PAGE_WEIGHTS, SIZES, WEIGHTS, Shelf, pages, words
+from waiting import DEADLINE
 
 if TYPE_CHECKING:
     from lookfar.store.ground.sql import Connection
@@ -480,7 +481,7 @@ def test_a_second_writer_is_refused_or_waits(filled: Shelf, opened: Open) -> Non
         thread.start()
         assert not done.wait(0.2)
         session.activate({})
-    thread.join(30)
+    thread.join(DEADLINE)
     assert done.is_set()
     assert {"x.md", "y.md"} <= set(filled.everything())
     other.store.refuse_busy()
@@ -532,7 +533,7 @@ def test_readers_never_see_a_mix(shelf: Shelf, opened: Open) -> None:
         shelf.write(state(number), rebuild=number % 5 == 0)
     stop.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(DEADLINE)
     assert wrong == []
 
 
@@ -840,10 +841,10 @@ def test_an_index_that_was_rebuilt_meanwhile_is_not_set_aside(
     monkeypatch.setattr(time, "sleep", slept)
     with filled.session(rebuild=True) as session:
         late.start()
-        assert waiting.wait(30)
+        assert waiting.wait(DEADLINE)
         filled.fill(session, {"new.md": "# New\n\nsilver\n"})
         session.activate({})
-    late.join(30)
+    late.join(DEADLINE)
     assert not late.is_alive()
     assert filled.everything() == {"new.md": "# New\n\nsilver\n"}
     assert other.found("silver") == ["new.md"]

@@ -16,6 +16,7 @@ from lookfar.store.postgres.snapshot import PostgresSnapshot
 from lookfar.store.postgres.store import PostgresStore
 from store.contract.pgserver import PgServer
 from store.shelf import Shelf, words
+from waiting import DEADLINE
 
 _numbers = count(1)
 Front = Callable[[], Shelf]
@@ -108,7 +109,7 @@ def test_many_vectors_are_copied_beside_the_questions(
             assert (snapshot._copied_vectors() is not None) is copied
             places = [place for place, _ in answers[-1]]
             answers.append(list(zip(places, snapshot.vector_scores(query, places), strict=True)))
-        memory.wait(30)
+        memory.wait(DEADLINE)
     for answer in answers[1:]:
         assert [place for place, _ in answer] == [place for place, _ in answers[0]]
         assert [score for _, score in answer] == pytest.approx(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import count, product
@@ -31,6 +30,7 @@ from lookfar.store.postgres.server import Halfvec, Server, translate
 from lookfar.store.postgres.store import PostgresStore
 from store.contract.pgserver import PgServer, ready, short_folder
 from store.shelf import Shelf, words
+from waiting import DEADLINE, wait_for
 
 _numbers = count(1)
 Made = Callable[..., Shelf]
@@ -237,7 +237,7 @@ def test_connections_are_bounded_without_deadlock(
         assert one.uris() == other.uris()
         waiting = Thread(target=ask)
         waiting.start()
-        waiting.join(20)
+        waiting.join(DEADLINE)
     assert told == ["INDEX_BUSY"]
     assert shelves[0].everything() == state(1)
     assert shared._idle.qsize() == 1, "what is more than that is closed"
@@ -292,13 +292,10 @@ def test_two_front_ends_and_a_writer_never_mix_generations(made: Made) -> None:
         thread.start()
     for number in range(1, 21):
         writer.write(state(number), rebuild=number % 9 == 0)
-        deadline = time.monotonic() + 60
-        while len(seen) <= 3 and str(number) not in seen and not wrong:
-            assert time.monotonic() < deadline, "they do not follow"
-            time.sleep(0.01)
+        wait_for(lambda: len(seen) > 3 or str(number) in seen or wrong, "they follow")  # noqa: B023
     stop.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(DEADLINE)
     assert wrong == []
     assert len(seen) > 3, "they followed"
 
@@ -317,20 +314,14 @@ def test_a_replica_serves_reads_and_refuses_writes(own: PgServer, tmp_path: Path
             front = Shelf(PostgresStore(Server(own.url(), replica.url()), "copied", tmp_path))
             assert front.everything() == state(1)
             primary.write(state(2))
-            deadline = time.monotonic() + 20
-            while front.everything() != state(2):
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            wait_for(lambda: front.everything() == state(2))
             assert len(front.found("common")) == 5
             assert front.write(state(3)) == 3, "it writes to the primary"
             alone = Shelf(PostgresStore(Server(replica.url()), "copied", tmp_path))
             with pytest.raises(IndexReadOnly):
                 alone.write(state(4))
             own.kill()
-            deadline = time.monotonic() + 20
-            while front.everything() != state(3):  # What was on its way arrives.
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            wait_for(lambda: front.everything() == state(3))  # What was on its way arrives.
         finally:
             replica.stop()
 
