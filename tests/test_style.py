@@ -40,8 +40,8 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         ("ruff", "format", "--check", "."),
         MYPY,
         # Code after a check of the platform is unreachable on another one, and rightly so.
-        ("mypy", "--platform", "win32", "--no-warn-unreachable"),
-        ("mypy", "--platform", "darwin", "--no-warn-unreachable"),
+        ("mypy", "--platform", "win32", "--disable-error-code", "unreachable"),
+        ("mypy", "--platform", "darwin", "--disable-error-code", "unreachable"),
     ],
     ids=" ".join,
 )
