@@ -57,7 +57,7 @@ def test_the_readme_shows_it() -> None:
 
 def test_each_figure_of_the_comparison_is_in_the_page_that_it_names() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = readme.split("## Instead of what you use now", 1)[1].split("\n## ", 1)[0]
+    section = readme.split("## Compared with what you use now", 1)[1].split("\n## ", 1)[0]
     rows = [line.split("|") for line in section.splitlines() if line.startswith("| ")][1:]
     assert len(rows) >= 5
     for *_, measured, _ in rows:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from lookfar.collections.outside import packages as packages_module
 from lookfar.errors import Ambiguous, NotFound
 from lookfar.library import Library
 from lookfar.model import Filters
@@ -133,9 +134,7 @@ def test_packages_do_not_crowd_out_the_project(library: Library) -> None:
 def test_an_upgrade_is_noticed(
     library: Library, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lookfar.collections.outside import packages
-
-    monkeypatch.setattr(packages, "_CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(packages_module, "_CHECK_SECONDS", 0.0)
     assert "timeout" not in library.read("fetchlib.Session.get").text
     site_packages = project / ".venv" / "lib" / "python3.11" / "site-packages"
     shutil.rmtree(site_packages / "fetchlib-1.0.dist-info")
@@ -370,7 +369,12 @@ def test_odd_project_files_are_read_in_a_short_time(tmp_path: Path) -> None:
     assert time.process_time() - started < 1.0
 
 
-def test_a_package_that_cannot_be_read_is_reported_and_others_are_indexed(project: Path) -> None:
+@pytest.mark.parametrize("check_seconds", [0.0, 60.0])
+def test_a_package_that_cannot_be_read_is_reported_and_others_are_indexed(
+    project: Path, monkeypatch: pytest.MonkeyPatch, check_seconds: float
+) -> None:
+    """Also if another look for packages, after which it is tried again, comes at once."""
+    monkeypatch.setattr(packages_module, "_CHECK_SECONDS", check_seconds)
     packages = project / ".venv" / "lib" / "python3.11" / "site-packages"
     install_python(project, "odd", "1.0", {"odd/a.py": "def turn(): ...\n"})
     record = packages / "odd-1.0.dist-info" / "RECORD"

@@ -150,6 +150,22 @@ def test_files_that_another_process_began_again_are_mapped_again(vectors: Qualit
     assert reader.rows()[1].tobytes() == vector(71)
 
 
+def test_a_log_with_the_same_inode_and_size_is_read_again(vectors: QualityVectors) -> None:
+    """As after removed files whose inode the system gave to the new ones."""
+    vectors.put([row(0), row(1)])
+    reader = reopen(vectors)
+    assert sound(reader, [0, 1]) == [True, True]
+    before = vectors.log.stat()
+    vectors.remove()
+    vectors.create()
+    vectors.put([QualityRow(0, content(0), vector(70)), QualityRow(1, content(1), vector(71))])
+    after = vectors.log.stat()
+    assert after.st_size == before.st_size
+    reader._identity = (after.st_dev, after.st_ino)
+    assert sound(reader, [0, 1]) == [True, True]
+    assert reader.rows()[1].tobytes() == vector(71)
+
+
 @pytest.mark.parametrize("which", ["log", "rows", "both"])
 def test_deleted_files_cost_only_time(vectors: QualityVectors, which: str) -> None:
     vectors.put([row(0), row(1)])

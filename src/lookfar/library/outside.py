@@ -217,7 +217,7 @@ class SourceManager:
         """
         rows: list[dict[str, Any]] = []
         for packages in self._members.packages().values():
-            installed = packages.find()
+            installed, failures = packages.find(), dict(packages.failures)
             if prepare:
                 if not packages.enable():
                     raise InvalidArgument(
@@ -225,7 +225,7 @@ class SourceManager:
                         hint="Set outside.packages to auto: lookfar config set outside.packages"
                         " auto",
                     )
-                packages.prepare(_PREPARE_SECONDS, on_package=on_package)
+                failures = packages.prepare(_PREPARE_SECONDS, on_package=on_package)
             ready = packages.list_ready()
             rows += [
                 {
@@ -236,7 +236,7 @@ class SourceManager:
                     "place": package.place,
                     "source": ready.get(package.full_name, ""),
                     "state": "indexed" if package.full_name in ready else "not indexed",
-                    "problem": packages.failures.get(package.full_name, ""),
+                    "problem": failures.get(package.full_name, ""),
                 }
                 for package in installed
             ]

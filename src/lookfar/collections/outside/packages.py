@@ -149,8 +149,8 @@ class ProjectPackages:
         wait_seconds: float,
         first: Sequence[Package] = (),
         on_package: Callable[[str, int, int], None] | None = None,
-    ) -> None:
-        """Prepare what is missing in the background.
+    ) -> dict[str, str]:
+        """Prepare what is missing in the background; return why packages could not be prepared.
 
         Waits for all packages, or for those in ``first``, at most ``wait_seconds``.
         """
@@ -168,8 +168,10 @@ class ProjectPackages:
                     self._start()
                 left = deadline - time.monotonic()
                 if all(map(self._is_settled, awaited)) or left <= 0:
-                    return
+                    break
                 self._changed.wait(min(left, 0.5))
+            # Taken here, since another look for packages tries those that failed again.
+            return dict(self.failures)
 
     def _start(self) -> None:
         """Prepare what is missing in a thread, unless one does; the caller holds the lock."""

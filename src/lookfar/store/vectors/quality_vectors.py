@@ -101,12 +101,13 @@ class QualityVectors:
         if identity != self._identity or info.st_size < self._read:
             self._forget()
             self._identity = identity
-        if info.st_size <= max(self._read, _HEADER):
+        if info.st_size <= _HEADER:
             return
         with suppress(OSError), self.log.open("rb") as file:
             head, first = file.read(_HEADER), file.read(_PART.size)
             if head != self._head or (self._read and first != self._first):
-                # Another file may have the same inode: the system reuses those of removed files.
+                # Another file may have the same inode and size: the system reuses the inodes of
+                # removed files.
                 self._forget()
                 self._identity = identity
             if head != self._head:
