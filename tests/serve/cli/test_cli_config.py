@@ -177,24 +177,21 @@ def test_check_reports_all_errors_at_once(tmp_path: Path) -> None:
     assert run("check", tmp_path / "none.toml").exit_code == 3
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("LOOKFAR_SEARCH_TOP_K", "lots", "LOOKFAR_SEARCH_TOP_K"),
+        ("LOOKFAR_OUTSIDE_TRUSTED_KEYS", "team ssh-rsa AAAA", "has an entry that is not a key"),
+    ],
+)
 def test_check_includes_environment_variables(
-    monkeypatch: pytest.MonkeyPatch, user_file: Path
+    monkeypatch: pytest.MonkeyPatch, user_file: Path, variable: str, value: str, message: str
 ) -> None:
     assert not user_file.exists()
-    monkeypatch.setenv("LOOKFAR_SEARCH_TOP_K", "lots")
+    monkeypatch.setenv(variable, value)
     result = run("check")
     assert result.exit_code == 9
-    assert "LOOKFAR_SEARCH_TOP_K" in result.stdout
-
-
-def test_check_finds_a_trusted_key_that_is_not_a_key(
-    monkeypatch: pytest.MonkeyPatch, user_file: Path
-) -> None:
-    assert not user_file.exists()
-    monkeypatch.setenv("LOOKFAR_OUTSIDE_TRUSTED_KEYS", "team ssh-rsa AAAA")
-    result = run("check")
-    assert result.exit_code == 9
-    assert "outside.trusted_keys has an entry that is not a key" in result.stdout
+    assert message in result.stdout
 
 
 def test_a_project_file_accepts_only_project_settings(tmp_path: Path, user_file: Path) -> None:
