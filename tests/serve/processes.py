@@ -34,10 +34,16 @@ sys.exit(relay.run(sys.argv[1:], {}, command=command, in_process=in_process))
 
 
 def alive(pid: int) -> bool:
-    """Whether it runs; one that nobody has buried yet does not."""
+    """Return whether a process runs; a zombie does not.
+
+    A process whose first thread is a zombie still has its sockets open while others exit.
+    """
     try:
         os.kill(pid, 0)
-        return sys.platform != "linux" or ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+        if sys.platform != "linux":
+            return True
+        is_zombie = ") Z " in Path(f"/proc/{pid}/stat").read_text()
+        return not is_zombie or len(os.listdir(f"/proc/{pid}/task")) > 1
     except (ProcessLookupError, FileNotFoundError):
         return False
 
