@@ -49,6 +49,13 @@ def test_wanted_entries_beyond_four_bytes_match_nothing(wanted_count: int) -> No
     assert compact.among(wanted).keys.tolist() == inside.tolist()
 
 
+def test_a_compact_list_does_not_hold_the_bytes_of_its_block() -> None:
+    """Otherwise a cached list would take twice the memory that is counted for it."""
+    ((first, _, count, data),) = postings.pack_blocks(_make(300))
+    compact = postings.unpack_block(first, count, data).compact()
+    assert all(part.base is None for part in compact)
+
+
 def test_blocks_that_overlap_are_joined_in_order() -> None:
     one, other = _make(50, seed=1), _make(50, first=40, seed=2)
     joined = postings.join([other, one])

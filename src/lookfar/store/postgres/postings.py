@@ -92,7 +92,8 @@ class Postings(NamedTuple):
             keys = keys.astype(np.uint32)
         if len(times) and int(times.max()) <= _MOST_SHORT_TIMES:
             times = times.astype(np.uint8)
-        return Postings(keys, times, self.lengths)
+        # A copy: the lengths of a block are a view of all of its bytes.
+        return Postings(keys, times, self.lengths.copy())
 
     def among(self, wanted: Keys) -> Postings:
         """Return the entries that are in ``wanted``, which is sorted."""
