@@ -407,7 +407,7 @@ def test_the_daemon_commands_work(portal: BlockingPortal, place: Home, docs: Pat
         assert f"Process {told['pid']}" in shown
         assert f"tester: {docs}" in shown
         assert "Stopped the daemon." in command("daemon", "stop").stdout
-        assert not alive(told["pid"])
+        wait_for(lambda: not alive(told["pid"]), "the daemon ends")
         assert not agent.call("search", query="signing key").is_error
         assert status()["pid"] != told["pid"]
     log = command("daemon", "logs")
