@@ -280,6 +280,36 @@ def test_the_same_types_for_other_module_systems_are_read_once(tmp_path: Path) -
     assert uris == {"index.d.ts", "only.d.mts", "ts4.1/other.d.ts"}
 
 
+def test_a_generated_readme_of_types_is_not_read(tmp_path: Path) -> None:
+    files = {
+        "index.d.ts": "export function left(): void;\n",
+        "README.md": "# Files were exported\n",
+    }
+    for name in ("@types/left", "left"):
+        install_node(tmp_path, name, "1.0.0", files)
+    uris = {package.name: {uri for uri, _ in list_files(package)} for package in find_all(tmp_path)}
+    assert uris == {"@types/left": {"index.d.ts"}, "left": {"index.d.ts", "README.md"}}
+
+
+def test_an_earlier_api_in_a_package_follows_the_current_one(project: Path) -> None:
+    validator = (
+        '"""Check a lamp field with a function of your own."""\ndef check_lamp(field):\n    pass\n'
+    )
+    files = {
+        "lamps/__init__.py": "",
+        "lamps/v1/checks.py": validator,
+        "lamps/zz/lamp.py": validator,
+    }
+    install_python(project, "lamps", "2.4.0", files)
+    with Library.open(project) as library:
+        for question, uri in (
+            ("lamps check a field with a function", "lamps/zz/lamp.py"),
+            ("lamps v1 checks of a field", "lamps/v1/checks.py"),
+        ):
+            hits = library.search(question, filters=Filters(lanes=("deps",))).hits
+            assert hits[0].uri == uri
+
+
 def test_a_member_of_a_type_comes_first(project: Path) -> None:
     """Fails if only names that are written as one, like ``Session.get``, are looked up."""
     others = "".join(

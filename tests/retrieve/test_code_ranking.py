@@ -9,6 +9,7 @@ import pytest
 
 from lookfar.model import Lane
 from lookfar.ports import Definition, Place
+from lookfar.retrieve.locate.file_names import find_major_version
 from lookfar.retrieve.ranking import Candidate, Ranking
 from lookfar.retrieve.stages import code
 from lookfar.retrieve.stages.fuse import fuse_by_score
@@ -94,6 +95,59 @@ def test_definition_comes_before_mention(rank_files: Callable[..., Ranking]) -> 
     assert half.scores[1] - 0.5 == pytest.approx(code.DEFINITION / 4)
 
 
+def test_in_packages_definitions_count_more_than_files(
+    rank_files: Callable[..., Ranking],
+) -> None:
+    """People use the definitions of a package and seldom see its files."""
+    names = {"types.py": "convert", "core.py": "choice_type"}
+
+    def defined(candidates: Sequence[Candidate]) -> dict[Candidate, list[Definition]]:
+        return {c: [Definition(0, names[c.place.uri], "class", False)] for c in candidates}
+
+    ranking = rank_files("choice type", "types.py", "core.py")
+    judge = code.judge_definitions(defined, [code.boost_definitions])
+    assert first(judge(code.boost_file_names(ranking))) == "types.py"
+    package = replace(ranking, packages={0: 8})
+    assert first(judge(code.boost_file_names(package))) == "core.py"
+
+
+@pytest.mark.parametrize(
+    ("query", "major", "first_uri"),
+    [
+        ("validate a field", 2, "pydantic/fields.py"),
+        ("validate a field in v1 _internal", 2, "pydantic/v1/fields.py"),
+        # A folder of the current version is not an earlier API.
+        ("validate a field _internal", 1, "pydantic/v1/fields.py"),
+        ("validate a field", None, "pydantic/v1/fields.py"),
+    ],
+)
+def test_inner_and_earlier_code_of_a_package_is_demoted(
+    rank_files: Callable[..., Ranking], query: str, major: int | None, first_uri: str
+) -> None:
+    uris = ("pydantic/v1/fields.py", "pydantic/_internal/fields.py", "pydantic/fields.py")
+    ranking = rank_files(query, *uris)
+    ranking = replace(ranking, scores=(0.6, 0.55, 0.5))
+    if major is not None:
+        ranking = replace(ranking, packages={0: major})
+    assert first(code.demote_inner_code(ranking)) == first_uri
+
+
+@pytest.mark.parametrize(
+    ("collection", "major"),
+    [
+        ("zod-4.6.7@npm", 4),
+        ("@types/express-5.0.6@npm", 5),
+        ("requests-2.31.0+0a1b2c3d@pypi", 2),
+        ("example.org/x-v3.1.0@go", 3),
+        ("clap-4.0.0-rc.1@crates", 4),
+        ("docs@source", None),
+        ("manual-2.1@source", None),
+    ],
+)
+def test_major_version_of_a_package(collection: str, major: int | None) -> None:
+    assert find_major_version(collection) == major
+
+
 def test_definitions_of_all_code_are_read_once(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
@@ -164,6 +218,7 @@ def test_prose_is_not_changed(rank_files: Callable[..., Ranking]) -> None:
         code.boost_file_names,
         code.judge_definitions(lambda _: {}, [code.boost_definitions]),
         code.demote_tests,
+        code.demote_inner_code,
         code.demote_repeats,
     ):
         assert stage(prose).scores == prose.scores

@@ -226,6 +226,8 @@ class Ranking:
     """How well the best candidate fits the question, see ``answer.relevance``."""
     named: Mapping[tuple[int, int], NamedPlace] = field(default_factory=dict)
     """Chunks that the question's names refer to, by collection and chunk."""
+    packages: Mapping[int, int] = field(default_factory=dict)
+    """The major versions of packages among the collections searched, by their position."""
 
     def add_step(
         self,

@@ -21,6 +21,7 @@ from lookfar.retrieve.answer.relevance import (
     measure_relevance,
     note_low_relevance,
 )
+from lookfar.retrieve.locate.file_names import find_major_version
 from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking, Results, Source, Stage
 from lookfar.retrieve.retrievers import programs
@@ -53,6 +54,7 @@ def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Sta
         *_make_link_stages(settings, sources),
         *_make_code_stages(settings, partial(_read_definitions, sources)),
         code.demote_tests,
+        code.demote_inner_code,
         boost_path,
         boost_titles,
         weigh_commits(settings.commits_weight),
@@ -172,6 +174,7 @@ def collect_candidates(
     lead = next((ranking for ranking in gathered if ranking.plan.vector is not None), gathered[0])
     none = (0.0,) * len(candidates)
     rarity, known_share = measure_rarity(asked)
+    majors = [find_major_version(source.collection) for source in sources]
     ranking = replace(
         lead,
         candidates=candidates,
@@ -181,6 +184,7 @@ def collect_candidates(
         entries=sum(snapshot.statistics(()).entries for _, snapshot in asked),
         notes=tuple(notes),
         named={key: name for ranking in gathered for key, name in ranking.named.items()},
+        packages={at: major for at, major in enumerate(majors) if major is not None},
     )
     if any(source.plan.filters.languages for source in sources):
         return programs.replace_with_programs(ranking, sources, settings.per_document)

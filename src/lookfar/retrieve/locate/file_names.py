@@ -17,6 +17,11 @@ _MARGINS = re.compile(
     r"|\.d\.ts$|\.min\.js$|_compat\.[^/]+$|\.generated\.[^/]+$|_pb2?\.[^/]+$"
 )
 
+_INNER = frozenset(("internal", "_internal", "internals", "_internals", "private", "_private"))
+"""Folders whose code a package keeps for itself, by the conventions of its language."""
+_EARLIER = re.compile(r"v(\d+)")
+_PACKAGE = re.compile(r"-v?(\d+)\.[^@]*@(?:pypi|npm|crates|go|maven)$")
+
 
 def extract_path(text: str) -> str:
     """Return the path that a question consists of, without line numbers, or an empty string."""
@@ -43,3 +48,23 @@ def is_marginal(uri: str) -> bool:
 def is_aside(uri: str) -> bool:
     """Return whether other code should be shown before this file."""
     return is_test(uri) or is_marginal(uri)
+
+
+def find_major_version(collection: str) -> int | None:
+    """Return the major version of the package that a collection holds, or None."""
+    match = _PACKAGE.search(collection)
+    return int(match[1]) if match else None
+
+
+def find_inner_folder(uri: str, major: int) -> str:
+    """Return the folder of a package that makes a file secondary, or an empty string.
+
+    That is a folder of internal code, or one named after a major version before ``major``, in
+    which packages keep an earlier API.
+    """
+    for folder in uri.lower().split("/")[:-1]:
+        earlier = _EARLIER.fullmatch(folder)
+        # A number too long for a version is not one.
+        if folder in _INNER or (earlier and len(folder) < 5 and int(earlier[1]) < major):
+            return folder
+    return ""

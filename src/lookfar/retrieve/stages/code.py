@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from lookfar.ports import Definition, Place
-from lookfar.retrieve.locate.file_names import is_marginal, is_test
+from lookfar.retrieve.locate.file_names import find_inner_folder, is_marginal, is_test
 from lookfar.retrieve.question.names import BETWEEN_NAMES
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
 from lookfar.store.keywords.analyser import names_in, terms_of
@@ -24,6 +24,9 @@ EXACT_FILE = 0.25
 FOLDER_NAME = 0.25
 DEFINITION = 0.17
 EXACT_DEFINITION = 0.25
+IN_PACKAGES = 2.0
+"""In packages, names of definitions count this many times as much, and names of files and folders
+so much less: people use its definitions and seldom see its files."""
 ASIDE = 0.5
 """Factor for tests."""
 MARGINAL = 0.7
@@ -35,6 +38,7 @@ _NAME_ITSELF = 0.5
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*")
 _COMPOUND = re.compile(r"[a-z][A-Z]|_|\d|\.|::|#|->")
+_WORD = re.compile(r"\w+")
 _ABOUT_TESTS = frozenset(terms_of("test spec mock fixture"))
 
 Defined = Mapping[Candidate, Sequence["Definition"]]
@@ -52,9 +56,10 @@ def boost_file_names(ranking: Ranking) -> Ranking:
     lifts: dict[tuple[int, int], tuple[float, float]] = {}
     for candidate in ranking.candidates:
         if candidate.place.lane == "code" and candidate.document not in lifts:
+            share = 1 / IN_PACKAGES if candidate.source in ranking.packages else 1.0
             lifts[candidate.document] = (
-                scorer.score_file(candidate.place.uri),
-                scorer.score_folder(candidate.place.uri),
+                share * scorer.score_file(candidate.place.uri),
+                share * scorer.score_folder(candidate.place.uri),
             )
     none = (0.0, 0.0)
     files = [lifts.get(candidate.document, none)[0] for candidate in ranking.candidates]
@@ -91,7 +96,7 @@ def boost_definitions(ranking: Ranking, defined: Defined) -> Ranking:
             for definition in defined.get(candidate, ())
         )
         amount, name = max(scored, default=(0.0, ""))
-        added.append(amount)
+        added.append(amount * (IN_PACKAGES if candidate.source in ranking.packages else 1.0))
         best_names[candidate.place] = name
     return ranking.add_step("definition", added, lambda c: f"it defines {best_names[c.place]}")
 
@@ -115,6 +120,28 @@ def demote_tests(ranking: Ranking) -> Ranking:
         for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
     ]
     return ranking.add_step("aside", added, lambda c: f"factor {weight(c.place.uri):g}",
+                            whole_document=True)  # fmt: skip
+
+
+def demote_inner_code(ranking: Ranking) -> Ranking:
+    """Demote what a package keeps for itself, and its earlier API, behind its public API.
+
+    A folder that the question names is not demoted.
+    """
+    if not ranking.packages or not _has_code(ranking):
+        return ranking
+    words = frozenset(_WORD.findall(ranking.plan.text.lower()))
+    inner: dict[tuple[int, int], bool] = {}
+    for candidate in ranking.candidates:
+        major = ranking.packages.get(candidate.source)
+        if major is not None and candidate.place.lane == "code":
+            folder = find_inner_folder(candidate.place.uri, major)
+            inner[candidate.document] = bool(folder) and folder.strip("_") not in words
+    added = [
+        (MARGINAL - 1) * score if inner.get(candidate.document) else 0.0
+        for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
+    ]
+    return ranking.add_step("inner", added, lambda _: f"factor {MARGINAL:g}",
                             whole_document=True)  # fmt: skip
 
 

@@ -40,6 +40,9 @@ def list_files(package: Package) -> Iterator[tuple[str, Path]]:
     """Yield URI and path of the files that are read: types, or the sources where there are none."""
     root = Path(package.place)
     typed = list(walk_package(root, endings=_TYPES))
+    if package.name.startswith("@types/"):
+        # Their generated READMEs only list files and authors, and would match the names in them.
+        typed = [(uri, path) for uri, path in typed if uri.lower() != "readme.md"]
     if any(uri.endswith(_TYPES) for uri, _ in typed):
         uris = {uri for uri, _ in typed}
         yield from ((uri, path) for uri, path in typed if not _is_copy(uri, uris))
