@@ -212,6 +212,7 @@ def test_the_command(project: Path) -> None:
         ("a.py", "@dec\ndef _f():\n    return 1\nX = 1\n", "\n\n\nX = 1\n"),
         ("a.py", "def __init__(self): pass\n", "def __init__(self): ...\n"),
         ("a.rs", "pub fn a() {\n  1\n}\nfn b() {}\n", "pub fn a() {\n\n}\n\n"),
+        ("a.rs", "pub(crate) fn a() {\n}\npub(super) fn b() {}\n", "\n\n\n"),
         ("a.go", "func A() {\n\tx()\n}\nfunc b() {}\n", "func A() {\n\n}\n\n"),
         ("a.ts", "export const f = (a) => a + 1;\n", "export const f = (a) => a + 1;\n"),
         ("a.unknown", "anything\n", "anything\n"),
@@ -349,8 +350,46 @@ def test_a_name_may_end_like_a_file_and_say_its_module(project: Path) -> None:
         assert "More" in library.read("weblib.Other.json").text
         assert "Two" in library.read("weblib.v1.Answer.json").text
         assert "One" in library.read("weblib.one.Answer.json").text
-        with pytest.raises(Ambiguous):
+        with pytest.raises(Ambiguous) as error:
             library.read("weblib.Answer.json")
+        texts = [library.read(address).text for address in error.value.details["candidates"]]
+        assert all(number in text for number, text in zip(("One", "Two"), texts, strict=True))
+
+
+def test_a_definition_is_read_as_each_language_writes_its_name(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "cargo"
+    monkeypatch.setenv("CARGO_HOME", str(home))
+    write(
+        project / "Cargo.lock",
+        '[[package]]\nname = "clock-rs"\nversion = "1.2.0"\nsource = "registry+https://x"\n',
+    )
+    pause = "/// Waits in {}.\npub fn pause(seconds: u32) {{\n}}\n"
+    files = {
+        "src/lib.rs": "pub mod time;\n",
+        "src/time/mod.rs": "pub mod pause;\n",
+        "src/time/pause.rs": pause.format("time"),
+        "src/io.rs": pause.format("io"),
+    }
+    install_crate(home, "clock-rs", "1.2.0", files)
+    types = {"index.d.ts": "export declare function open(path: string): Kit;\n"}
+    install_node(project, "@scope/kit", "1.2.3", types)
+    install_node(project, "plain", "2.0.0", {"index.js": "exports.x = 1;\n"})
+    install_node(project, "@types/plain", "2.0.1", types)
+    install_node(project, "@types/other__plain", "1.0.0", types)
+    earlier = {f"{folder}/z.d.ts": types["index.d.ts"] for folder in ("v3", "v4", "internal")}
+    install_node(project, "zed", "4.1.0", earlier)
+    with Library.open(project, settings=SETTINGS) as library:
+        for target, uri in (
+            ("clock_rs::time::pause", "src/time/pause.rs"),
+            ("clock-rs::io::pause", "src/io.rs"),
+            ("@scope/kit.open", "index.d.ts"),
+            ("plain.open", "index.d.ts"),
+            ("@other/plain.open", "index.d.ts"),
+            ("zed.open", "v4/z.d.ts"),
+        ):
+            assert library.read(target).uri == uri, target
 
 
 def test_a_large_module_is_reduced_to_its_api() -> None:

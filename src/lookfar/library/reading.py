@@ -43,7 +43,8 @@ from lookfar.model import (
     RelatedKind,
     Span,
 )
-from lookfar.retrieve.locate.address import SCHEME, parse_address
+from lookfar.retrieve.locate.address import SCHEME, format_lines, parse_address
+from lookfar.retrieve.locate.file_names import find_inner_folder, find_major_version
 from lookfar.retrieve.locate.resolve import is_link
 from lookfar.retrieve.locate.symbols import is_symbol_name
 from lookfar.retrieve.locate.target import parse_target
@@ -53,9 +54,13 @@ if TYPE_CHECKING:
     from lookfar.collections.outside.collection import Outside
     from lookfar.index.progress import OnProgress
 
-_FULL_NAME: Final = re.compile(r"[^\W\d][\w-]*(?:\.[^\W\d][\w$]*)+")
+_FULL_NAME: Final = re.compile(
+    r"((?:@[\w.-]+/)?[^\W\d][\w-]*)(?:\.|::)([^\W\d][\w$]*(?:(?:\.|::)[^\W\d][\w$]*)*)"
+)
 """A package and a name in it. Its end may look like that of a file: ``requests.Response.json``."""
 _LONGEST_NAME: Final = 300
+_SHOWN: Final = 5
+"""Definitions that an error lists."""
 _HASH: Final = re.compile(r"[0-9a-f]{7,64}(?=[#:]|$)")
 
 
@@ -126,33 +131,51 @@ def _read_from_package(members: Members, target: str) -> Reading | None:
 
     Asking for one enables the packages of the project. None if it is not one of theirs.
     """
-    if len(target) > _LONGEST_NAME or not _FULL_NAME.fullmatch(target):
+    match = _FULL_NAME.fullmatch(target) if len(target) <= _LONGEST_NAME else None
+    if match is None:
         return None
-    top, _, rest = target.partition(".")
+    top, parts = match[1], match[2].replace("::", ".").split(".")
     for packages in members.packages().values():
         chosen = [package for package in packages.find() if top in (package.name, *package.imports)]
         if not chosen or not packages.enable():
             continue
         packages.prepare(PACKAGE_PATIENCE, chosen)
         for name, outside in packages.open(chosen).items():
-            parts = rest.split(".")
             for start in range(len(parts)):
-                module = "/".join((top, *parts[:start]))
                 with suppress(NotFound):
-                    return _read_in_module(outside, ".".join(parts[start:]), module, name)
+                    return _read_in_modules(
+                        outside, ".".join(parts[start:]), (top, *parts[:start]), name
+                    )
     return None
 
 
-def _read_in_module(outside: Outside, target: str, module: str, name: str) -> Reading:
-    """Read a definition; if several modules have it, that of the module that was named."""
+def _read_in_modules(outside: Outside, target: str, modules: tuple[str, ...], name: str) -> Reading:
+    """Read a definition; of several, the one in the modules that were named, or the public one."""
     try:
         return read_documents.read(outside, target, name=name)
     except Ambiguous as error:
         places = [str(place).partition(" ")[0] for place in error.details.get("candidates", ())]
-        within = [place for place in places if place.startswith((f"{module}/", f"{module}."))]
-        if len(within) != 1:
-            raise
-        return read_documents.read(outside, within[0], name=name)
+        within = [place for place in places if _is_within(place, modules)] or places
+        major = find_major_version(name) or 0
+        public = [place for place in within if not find_inner_folder(place, major)] or within
+        if len(public) == 1:
+            return read_documents.read(outside, public[0], name=name)
+        addresses = [format_lines(name, place) for place in public]
+        more = f"; and {len(public) - _SHOWN} more" if len(public) > _SHOWN else ""
+        raise Ambiguous(
+            f"{len(public)} definitions in {name} are called {target!r}.",
+            hint=f"Read one of them: {'; '.join(addresses[:_SHOWN])}{more}.",
+            details={"candidates": addresses},
+        ) from error
+
+
+def _is_within(place: str, modules: tuple[str, ...]) -> bool:
+    """Return whether a file belongs to modules; the files of a crate are below ``src``."""
+    path, top = place.rpartition(".")[0].removeprefix("src/").split("/"), modules[0]
+    inner = list(modules[1:])
+    if path[:1] == [top]:
+        return path[1 : len(modules)] == inner
+    return bool(inner) and path[: len(inner)] == inner
 
 
 def _read_before(members: Members, target: str, collection: str, before: int) -> Reading:

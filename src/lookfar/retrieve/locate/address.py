@@ -27,6 +27,12 @@ def format_address(collection: str, uri: str) -> str:
     return f"{SCHEME}{quote(collection, safe='')}/{quote(uri, safe='/')}"
 
 
+def format_lines(collection: str, place: str) -> str:
+    """Return the address of lines, given as ``guide.md:10-20``."""
+    uri, _, lines = place.rpartition(":")
+    return f"{format_address(collection, uri)}:{lines}"
+
+
 def format_citation(collection: str, uri: str, span: Span, sha256: str) -> str:
     """Return the address of a span, with the start of its hash."""
     cited = f"chars={span.start}-{span.end}&sha256={sha256[:_SHOWN_DIGITS]}"

@@ -56,7 +56,9 @@ class Candidate:
 
     @property
     def is_declaration(self) -> bool:
-        """Whether a function is declared here and defined elsewhere."""
+        """Whether a function, or a module of Rust, is declared here and defined elsewhere."""
+        if self.language == "rust" and self.kind == "module":
+            return "{" not in self.text
         if self.kind not in _FUNCTIONS:
             return False
         if self.language == "python":

@@ -33,7 +33,8 @@ def find_packages(project: Path) -> Iterator[Package]:
         name, version = data.get("name"), data.get("version")
         if isinstance(name, str) and isinstance(version, str) and name and version:
             # A package manager may link the folder to its store.
-            yield Package("npm", name, version, str(folder.resolve()), direct=name in direct)
+            place = str(folder.resolve())
+            yield Package("npm", name, version, place, name in direct, _find_typed(name))
 
 
 def list_files(package: Package) -> Iterator[tuple[str, Path]]:
@@ -51,6 +52,15 @@ def list_files(package: Package) -> Iterator[tuple[str, Path]]:
         built = uri.split("/")[0] in ("dist", "build", "umd", "min") or ".min." in uri
         if not built:
             yield uri, path
+
+
+def _find_typed(name: str) -> tuple[str, ...]:
+    """Return the package whose types a package of DefinitelyTyped has."""
+    prefix, _, typed = name.partition("/")
+    if prefix != "@types" or not typed:
+        return ()
+    scope, scoped, rest = typed.partition("__")
+    return (f"@{scope}/{rest}" if scoped else typed,)
 
 
 def _is_copy(uri: str, uris: set[str]) -> bool:

@@ -107,7 +107,7 @@ def _is_private(node: Node, language: str, data: bytes) -> bool:
     if language == "go":
         return bool(name) and not name[0].isupper()
     if language == "rust":
-        return not _is_visible_in_rust(node)
+        return not _is_visible_in_rust(node, data)
     if name.startswith("#"):
         return True
     return named is not None and bool(
@@ -115,10 +115,11 @@ def _is_private(node: Node, language: str, data: bytes) -> bool:
     )
 
 
-def _is_visible_in_rust(node: Node) -> bool:
-    """Return whether a function is public, or belongs to a trait."""
-    if any(child.type == "visibility_modifier" for child in node.named_children):
-        return True
+def _is_visible_in_rust(node: Node, data: bytes) -> bool:
+    """Return whether a function is public outside its crate, or belongs to a trait."""
+    for child in node.named_children:
+        if child.type == "visibility_modifier":
+            return data[child.start_byte : child.end_byte] == b"pub"  # Not pub(crate).
     around = node.parent.parent if node.parent is not None else None
     if around is None:
         return False
