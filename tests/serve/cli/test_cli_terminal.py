@@ -17,10 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 from lookfar.errors import LookfarError
 from lookfar.serve.cli import exits
+from lookfar.serve.cli.main import cli
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
 from serve.terminal import on_terminal
 from waiting import DEADLINE
@@ -62,6 +63,34 @@ def test_a_mistyped_option_is_recognised(run: Run) -> None:
     assert result.exit_code == 2
     assert "There is no option --topk." in result.stderr
     assert "Did you mean --top-k?" in result.stderr
+
+
+def test_an_option_that_is_only_as_short_is_not_suggested(run: Run) -> None:
+    """Fails if dashes count: --yes and --set have three of five characters in common."""
+    result = run("undo", "--yes")
+    assert "There is no option --yes." in result.stderr
+    assert result.stderr.endswith("hint: See: lookfar undo --help\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (
+            ("deps", "--diff", "httpx", "0.25"),
+            "Option --diff needs 3 values: NAME OLD NEW.",
+            "For example: lookfar deps --diff requests 2.31.0 2.32.0  See: lookfar deps --help",
+        ),
+        (("search", "x", "--path"), "Option --path needs a value: PATH.", "See: lookfar search"),
+        (("config", "set", "a", "b", "--path"), "Option --path", "See: lookfar config set --help"),
+    ],
+)
+def test_too_few_values_of_an_option_lead_to_its_command(
+    arguments: tuple[str, ...], message: str, hint: str
+) -> None:
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert hint in result.stderr
 
 
 def test_an_option_before_its_command_gets_a_hint(run: Run) -> None:

@@ -104,3 +104,13 @@ def test_query_indexes_new_files_first(project: Path, ask: Ask) -> None:
     """For a new document, only the rules were shown although a search found it."""
     (project / "new.md").write_text("# New\n\nA zebra on the shelf.\n", encoding="utf-8")
     assert ask("why", "new.md", project, "--query", "zebra")["verdict"] == "shown"
+
+
+def test_a_missing_file_does_not_exist_and_is_not_skipped(project: Path, run: Run) -> None:
+    assert run("why", "missing.md", project).stdout.splitlines() == [
+        "missing.md  does not exist", "no rule excludes this path",
+    ]  # fmt: skip
+    (project / "notes.md").write_text("# Notes\n", encoding="utf-8")
+    assert run("why", "notes.md/missing.md", project).stdout.splitlines() == [
+        "notes.md/missing.md  does not exist", "notes.md is not a folder",
+    ]  # fmt: skip

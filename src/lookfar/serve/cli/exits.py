@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
 from io import StringIO
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 
@@ -78,7 +78,8 @@ class GuardedGroup(click.Group):
             click.echo("\nStopped. The last finished index is intact.", err=True)
             return INTERRUPTED
         except click.ClickException as error:
-            return _report_error(_convert_usage_error(error), as_json, verbose)
+            converted = _convert_usage_error(error, *self._find_command(arguments))
+            return _report_error(converted, as_json, verbose)
         except LookfarError as error:
             return _report_error(error, as_json, verbose)
         except OSError as error:
@@ -87,6 +88,16 @@ class GuardedGroup(click.Group):
             return _report_error(from_os_error(error, "working"), as_json, verbose)
         except Exception as error:
             return _report_error(_convert_unexpected(error), as_json, verbose)
+
+    def _find_command(self, arguments: Sequence[str]) -> tuple[str, click.Command]:
+        """Return the command that arguments name, and how it is called."""
+        path, command = "lookfar", cast("click.Command", self)
+        for argument in arguments:
+            if not isinstance(command, click.Group):
+                break
+            if argument in command.commands:
+                path, command = f"{path} {argument}", command.commands[argument]
+        return path, command
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Keep the order in which commands were added instead of sorting by name."""
@@ -172,23 +183,50 @@ def _report_error(error: LookfarError, as_json: bool, verbose: bool) -> int:
     return error.exit_code
 
 
-def _convert_usage_error(error: click.ClickException) -> LookfarError:
+def _convert_usage_error(
+    error: click.ClickException, path: str, command: click.Command
+) -> LookfarError:
     if isinstance(error, click.FileError):
         return LookfarError(error.format_message(), hint="Check the path.")
     ctx = getattr(error, "ctx", None)
-    hint = f"See: {ctx.command_path if ctx else 'lookfar'} --help"
+    # Click does not say in which command an option has too few values.
+    hint = f"See: {ctx.command_path if ctx else path} --help"
     message = error.format_message()
     if isinstance(error, click.BadParameter):
         message = _CLICK_INTEGER.sub("is not a whole number", message)
     if isinstance(error, click.MissingParameter) and ctx and (lines := get_examples(ctx.command)):
         hint = f"For example: {lines[0]}  {hint}"
+    if isinstance(error, click.BadOptionUsage) and (option := _find_option(command, error)):
+        metavar = option.make_metavar(click.Context(command))
+        values = f"{option.nargs} values" if option.nargs > 1 else "a value"
+        message = f"Option {error.option_name} needs {values}: {metavar}."
+        lines = [line for line in get_examples(command) if error.option_name in line.split()]
+        hint = f"For example: {lines[0]}  {hint}" if lines else hint
     if isinstance(error, click.NoSuchOption):
         message = f"There is no option {error.option_name}."
         if ctx is not None and ctx.parent is None and _is_command_option(ctx, error.option_name):
             hint = f"Write it after the command: lookfar search QUERY {error.option_name}"
-        elif error.possibilities:
-            hint = f"Did you mean {' or '.join(sorted(error.possibilities))}? {hint}"
+        elif near := _choose_similar(error.option_name, error.possibilities or ()):
+            hint = f"Did you mean {' or '.join(near)}? {hint}"
     return InvalidArgument(message, hint=hint)
+
+
+def _find_option(command: click.Command, error: click.BadOptionUsage) -> click.Option | None:
+    """Return the option that was given too few values, or None."""
+    options = (option for option in command.params if isinstance(option, click.Option))
+    named = (option for option in options if error.option_name in option.opts)
+    return next((option for option in named if not option.is_flag), None)
+
+
+def _choose_similar(option: str, possibilities: Sequence[str]) -> list[str]:
+    """Return the options that a name may stand for; click also compares the dashes."""
+    name = option.lstrip("-")
+    near = get_close_matches(name, [possible.lstrip("-") for possible in possibilities])
+    return sorted(
+        possible
+        for possible in possibilities
+        if possible.lstrip("-") in near or possible.startswith(option)
+    )
 
 
 def _is_command_option(ctx: click.Context, option: str) -> bool:

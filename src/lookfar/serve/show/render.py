@@ -313,16 +313,23 @@ def outline(tree: model.Outline) -> str:
 
 def ruling(decision: model.Ruling) -> str:
     """Format whether a path may be indexed, and by which rule."""
+    is_missing = decision.reason == "gone"
     verdict = "may be indexed" if decision.admitted else "skipped"
     style = "green" if decision.admitted else "bold yellow"
+    if is_missing:
+        verdict = explain_reason("gone", "")
     lines = [styled((f"{decision.uri}  ", "bold cyan"), (verdict, style))]
     if decision.reason == "admitted":
         lines.append(styled(("no rule excludes it", "")))
+    elif is_missing and decision.decided == decision.uri:
+        lines.append(styled(("no rule excludes this path", "")))
+    elif is_missing:
+        lines.append(styled((f"{decision.decided} is not a folder", "")))
     else:
         on = "" if decision.decided == decision.uri else f" ({decision.decided})"
         words = _RULED.get(decision.reason) or explain_reason(decision.reason, decision.decided)
         lines.append(styled((words + on, "")))
-    if decision.rule:
+    if decision.rule and not is_missing:
         place = f"{decision.place}: " if decision.place else ""
         lines.append(styled((f"  {place}{decision.rule}", "dim")))
     if decision.indexed != decision.admitted:
