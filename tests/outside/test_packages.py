@@ -192,8 +192,11 @@ def test_the_command(project: Path) -> None:
     assert [(row["name"], row["direct"], row["state"]) for row in listed["packages"]] == [
         ("fetchlib", True, "not indexed"), ("under-layer", False, "not indexed"),
     ]  # fmt: skip
-    indexed = json.loads(run.invoke(cli, ["deps", str(project), *options]).stdout)
+    done = run.invoke(cli, ["deps", str(project), *options])
+    indexed = json.loads(done.stdout)
     assert {row["state"] for row in indexed["packages"]} == {"indexed"}
+    # Nothing is fetched.
+    assert "0 of 2 indexed: fetchlib-1.0@pypi" in done.stderr
     again = json.loads(run.invoke(cli, ["deps", str(project), "--list", *options]).stdout)
     assert {row["state"] for row in again["packages"]} == {"indexed"}
     asked = run.invoke(

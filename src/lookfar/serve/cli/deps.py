@@ -58,7 +58,10 @@ def deps(
         message = "Packages of this project are no longer indexed."
         write_either(as_json, {"enabled": False}, message)
         return
-    with open_library(path, options) as library, progress.show_fetch() as on_package:
+    with (
+        open_library(path, options) as library,
+        progress.show_fetch("Indexing", "indexed") as on_package,
+    ):
         listed = library.outside.packages(prepare=not only_list, on_package=on_package)
     if as_json:
         write_json({"packages": listed})

@@ -270,7 +270,7 @@ class SetupFlow:
                 )
                 if not found or not (wanted or self._confirm(question, default=False)):
                     return
-                with progress.show_fetch() as on_package:
+                with progress.show_fetch("Indexing", "indexed") as on_package:
                     library.outside.packages(on_package=on_package)
         except LookfarError as error:
             target = Target("packages", str(self._project), "project", self._project, "markdown")

@@ -80,8 +80,13 @@ def show_count(
 
 
 @contextmanager
-def show_fetch() -> Iterator[Callable[[str, int, int], None]]:
-    """Show what is being fetched: a bar for people, a line now and then for logs."""
+def show_fetch(
+    doing: str = "Fetching", done_word: str = "fetched"
+) -> Iterator[Callable[[str, int, int], None]]:
+    """Show what is being fetched: a bar for people, a line now and then for logs.
+
+    ``doing`` and ``done_word`` name another kind of work, such as indexing.
+    """
     drawn = 0.0
 
     def line(name: str, done: int, total: int) -> None:
@@ -90,13 +95,13 @@ def show_fetch() -> Iterator[Callable[[str, int, int], None]]:
         if clock - drawn >= _LINE_SECONDS:
             drawn = clock
             of = f" of {total:,}" if total else ""
-            print(f"{done:,}{of} fetched: {safe_name(name)}", file=sys.stderr, flush=True)
+            print(f"{done:,}{of} {done_word}: {safe_name(name)}", file=sys.stderr, flush=True)
 
     if not sys.stderr.isatty():
         yield line
         return
     bar = _make_bar()
-    task = bar.add_task("Fetching", total=None, files="", speed="")
+    task = bar.add_task(doing, total=None, files="", speed="")
 
     def draw(name: str, done: int, total: int) -> None:
         nonlocal drawn
