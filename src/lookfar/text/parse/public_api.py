@@ -1,4 +1,6 @@
-"""Reduce source code to its public API: signatures, documentation and types, without bodies.
+"""Reduce source code to its public API: signatures, documentation and types.
+
+Bodies of functions, private functions, and imports that export nothing are removed.
 
 Every line keeps its number, so a citation of the reduced text is one of the original file.
 """
@@ -31,6 +33,13 @@ _PYTHON_BLOCKS: Final = frozenset(
     )
 )
 """Nodes of Python that can contain functions; all others, such as long tables, are not visited."""
+_IMPORTS: Final = frozenset(
+    (
+        *("import_statement", "import_from_statement", "future_import_statement"),
+        *("use_declaration", "import_declaration"),
+    )
+)
+"""Node types of statements that name what other files define."""
 _DECORATED: Final = frozenset(("decorated_definition", "export_statement"))
 _PRIVATE_WORD: Final = re.compile(rb"\bprivate\b")
 _DEEPEST: Final = 200
@@ -39,7 +48,7 @@ _LARGEST: Final = 2_000_000
 
 
 def reduce_to_api(uri: str, text: str) -> str:
-    """Return the text without the bodies of functions and without private functions.
+    """Return the text without bodies of functions, private functions and imports.
 
     A text in another language, or one that cannot be parsed, is returned as it is.
     """
@@ -50,7 +59,7 @@ def reduce_to_api(uri: str, text: str) -> str:
     data = text.encode("utf-8")
     pieces: list[bytes] = []
     done = 0
-    for start, end, replacement in _find_cuts(tree.root_node, language.language, data):
+    for start, end, replacement in _find_cuts(tree.root_node, language.language, data, uri):
         if start < done:
             continue
         pieces += [data[done:start], replacement]
@@ -58,7 +67,9 @@ def reduce_to_api(uri: str, text: str) -> str:
     return b"".join([*pieces, data[done:]]).decode("utf-8")
 
 
-def _find_cuts(root: Node, language: str, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+def _find_cuts(
+    root: Node, language: str, data: bytes, uri: str
+) -> Iterator[tuple[int, int, bytes]]:
     """Yield what is replaced, as start, end and replacement in bytes, in order."""
     waiting: list[tuple[Node, Node, int]] = [(root, root, 0)]
     while waiting:
@@ -70,6 +81,13 @@ def _find_cuts(root: Node, language: str, data: bytes) -> Iterator[tuple[int, in
                 yield start, node.end_byte, _blank(data[start : node.end_byte])
             elif body is not None:
                 yield _cut_body(body, language, data)
+        elif node.type in _IMPORTS:
+            if not _exports(node, uri):
+                yield (
+                    node.start_byte,
+                    node.end_byte,
+                    _blank(data[node.start_byte : node.end_byte]),
+                )
         elif depth < _DEEPEST:
             within = node if node.type in _DECORATED else None
             children = node.named_children
@@ -79,7 +97,14 @@ def _find_cuts(root: Node, language: str, data: bytes) -> Iterator[tuple[int, in
 
 
 def _can_define(kind: str) -> bool:
-    return kind in _PYTHON_BLOCKS or kind in _FUNCTIONS
+    return kind in _PYTHON_BLOCKS or kind in _FUNCTIONS or kind in _IMPORTS
+
+
+def _exports(node: Node, uri: str) -> bool:
+    """Return whether an import is part of the API: in a package's file, or made public."""
+    if uri.endswith("__init__.py"):
+        return True
+    return any(child.type == "visibility_modifier" for child in node.named_children)
 
 
 def _cut_body(body: Node, language: str, data: bytes) -> tuple[int, int, bytes]:
