@@ -318,6 +318,32 @@ def test_an_earlier_api_in_a_package_follows_the_current_one(project: Path) -> N
             assert hits[0].uri == uri
 
 
+def test_a_deprecated_definition_follows_what_replaces_it(project: Path) -> None:
+    opened = '"""Open a beacon for a ship.{}"""\n'
+    current = f"def open_signal(ship):\n    {opened.format('')}"
+    deprecated = f"def open_beacon(ship):\n    {opened.format(' This function is deprecated.')}"
+    # What is said about a parameter is not said about the function.
+    parameter = f"{opened.format(' :param old: this method is deprecated')}"
+    files = {
+        "beacons/__init__.py": "",
+        "beacons/a.py": deprecated,
+        "beacons/b.py": current,
+        "beacons/c.py": f"def close_beacon(ship, old):\n    {parameter}",
+    }
+    install_python(project, "beacons", "1.0", files)
+    deps = Filters(lanes=("deps",))
+    with Library.open(project, settings=SETTINGS) as library:
+        for question, uri, marks in (
+            ("beacons open a beacon for a ship", "beacons/a.py", ["deprecated"]),
+            ("beacons close beacon of a ship", "beacons/c.py", []),
+            ("beacons deprecated way to open a beacon", "beacons/a.py", []),
+        ):
+            hits = library.search(question, filters=deps, explain=True).hits
+            (hit,) = [hit for hit in hits if hit.uri == uri]
+            stages = [part.stage for part in hit.explanation]
+            assert [stage for stage in stages if stage == "deprecated"] == marks, question
+
+
 def test_a_member_of_a_type_comes_first(project: Path) -> None:
     """Fails if only names that are written as one, like ``Session.get``, are looked up."""
     others = "".join(

@@ -33,6 +33,7 @@ from lookfar.retrieve.retrievers.candidates import (
 from lookfar.retrieve.retrievers.verbatim import boost_verbatim
 from lookfar.retrieve.stages import code, factors, fuse, pasted
 from lookfar.retrieve.stages.boost import boost_names, boost_path, put_definitions_first
+from lookfar.retrieve.stages.deprecated import demote_deprecated
 from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
 from lookfar.retrieve.stages.recency import boost_recent
 from lookfar.retrieve.stages.release_notes import add_release_notes
@@ -55,6 +56,7 @@ def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Sta
         *_make_code_stages(settings, partial(_read_definitions, sources)),
         code.demote_tests,
         code.demote_inner_code,
+        demote_deprecated(sources, partial(_read_definitions, sources)),
         boost_path,
         boost_titles,
         weigh_commits(settings.commits_weight),
