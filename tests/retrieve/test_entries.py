@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from lookfar.retrieve.stages.entries import find_innermost, split_entries
+from lookfar.retrieve.stages.entries import (
+    PassageEntries,
+    find_known,
+    split_entries,
+    split_passage,
+)
 
 OVERVIEW = """\
 # Keys
@@ -53,11 +58,34 @@ def test_no_entry_reaches_over_a_heading() -> None:
 
 
 def test_the_innermost_entry_contains_a_link() -> None:
-    entries = split_entries(OVERVIEW)
-    entry = find_innermost(entries, OVERVIEW.index("[Sign]"))
-    assert entry is not None
+    entries = PassageEntries(OVERVIEW)
+    number = entries.find_innermost(OVERVIEW.index("[Sign]"))
+    assert number is not None
+    entry = split_entries(OVERVIEW)[number]
     assert OVERVIEW[entry.start : entry.first_line_end] == "  1. [Sign](sign.md): newest first"
-    assert find_innermost(entries, OVERVIEW.index("## Pages")) is None
+    assert entries.find_innermost(OVERVIEW.index("## Pages")) is None
+
+
+def test_an_entry_weighs_the_terms_that_it_has() -> None:
+    entries = PassageEntries(OVERVIEW)
+    number = entries.find_innermost(OVERVIEW.index("[Check]"))
+    assert number is not None
+    terms = [(" check ", 2.0), (" old ", 1.0), (" sign ", 4.0), (" chec ", 8.0)]
+    for _ in range(2):  # The second time from the words that were analysed before.
+        assert entries.weigh(number, terms) == 3.0
+    assert entries.weigh(number, [(" newest ", 1.0)]) == 0
+
+
+def test_first_lines_are_spelt_out_in_the_order_of_the_entries() -> None:
+    lines = PassageEntries(OVERVIEW).spell_first_lines().split("\n")
+    assert len(lines) == len(split_entries(OVERVIEW))
+    assert lines[:3] == [" you can create keys ", " keys rotate ", " replaces a key "]
+
+
+def test_entries_are_kept_by_the_hash_of_their_passage() -> None:
+    assert find_known(b"of no passage") is None
+    entries = split_passage(b"of this passage", OVERVIEW)
+    assert find_known(b"of this passage") is entries
 
 
 def test_any_text_can_be_split() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.store.catalogue import graph
+from lookfar.store.catalogue.link_names import Candidates, Origin, Target
 from lookfar.store.shared import write_session
 from store.shelf import Shelf, change_row, rows_of
 
@@ -186,3 +187,37 @@ def test_leads_respect_sources_and_targets(shelf: Shelf) -> None:
         assert told(["alone.md"]) == []
         assert told(["a.md"], []) == []
         assert told(["a.md"], ["sub/c.md"]) == []  # Which has the name, and is not meant.
+
+
+def test_leads_follow_a_change(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Links are resolved once in a generation, and again in the next.
+
+    Seen to fail with links that stay resolved, and with a question for some documents that decides
+    about links to others.
+    """
+    resolved: list[str] = []
+    resolve = Candidates.resolve
+
+    def note(self: Candidates, origin: Origin, kind: str, target: str) -> Target | None:
+        resolved.append(target)
+        return resolve(self, origin, kind, target)
+
+    shelf.write({"a.md": "# A\n\n[b](b.md) [c](c.md)\n", "b.md": "# B\n", "c.md": "# C\n"})
+    monkeypatch.setattr(Candidates, "resolve", note)
+
+    def lead(among: list[str] | None) -> list[str]:
+        with shelf.store.snapshot() as snapshot:
+            number = {uri: snapshot.chunks(uri)[0].document for uri in snapshot.uris()}
+            uris = {document: uri for uri, document in number.items()}
+            wanted = None if among is None else {number[uri] for uri in among}
+            return [uris[lead.target] for lead in snapshot.leads([number["a.md"]], wanted)]
+
+    assert lead(["b.md"]) == ["b.md"]
+    assert resolved == ["b.md"]
+    assert lead(["c.md"]) == ["c.md"]
+    assert lead(["b.md", "c.md"]) == lead(None) == ["b.md", "c.md"]
+    assert resolved == ["b.md", "c.md"]
+    shelf.write({"b.md": None})
+    assert lead(["c.md"]) == lead(None) == ["c.md"]
+    shelf.write({"b.md": "# B is back\n"})
+    assert lead(["b.md"]) == ["b.md"]

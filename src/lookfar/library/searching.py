@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from lookfar.common.garbage import collecting_seldom
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.library.asking import (
     Scope,
@@ -105,7 +106,8 @@ def search(
                 notes += explain_empty(members, filters, sources)
         return results._replace(hits=hits, notes=[*notes, *results.notes]), generations
 
-    (results, generations), healed = retry_healed(answer, selected, on_progress)
+    with collecting_seldom():
+        (results, generations), healed = retry_healed(answer, selected, on_progress)
     results = results._replace(
         hits=[*results.hits, *_find_in_packages(members, question, scope, results)]
     )

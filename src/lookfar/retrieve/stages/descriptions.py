@@ -6,23 +6,26 @@ On the page of a folder, an entry may also name a page of that folder without a 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lookfar.model import LinkKind
 from lookfar.ports import Place
 from lookfar.retrieve.ranking import Candidate, Document, Ranking, Source
-from lookfar.retrieve.stages.entries import Entry, find_innermost, split_entries
+from lookfar.retrieve.stages.entries import (
+    NO_ENTRIES,
+    PassageEntries,
+    find_known,
+    spell_out,
+    split_passage,
+)
 from lookfar.store.catalogue.link_names import page_path
-from lookfar.store.keywords.analyser import split_words, terms_of_word
 
 OVERVIEWS: Final = 16
 """Best documents whose entries are read."""
 _PASSAGES: Final = 3
 """Best passages of each of them that are read."""
-_SEPARATORS: Final = re.compile(r"[\W_]+")
 
 
 class Link(NamedTuple):
@@ -49,48 +52,53 @@ def find_described(
     names: dict[Document, dict[str, Document]] = defaultdict(dict)
     for document, head in below:
         name = page_path(best[document][1].place.uri).rpartition("/")[2]
-        names[head][_spell_out(name)] = document
-    linked = {
-        document: [_list_within(links.get(document, ()), place) for place in places]
+        names[head][f" {spell_out(name)} "] = document
+    needed = [
+        (document, place, within, names.get(document, {}))
         for document, places in passages.items()
-    }
-    naming = [document for document in linked if document in names or any(linked[document])]
+        for place in places
+        if (within := _list_within(links.get(document, ()), place)) or document in names
+    ]
+    entries = _read_entries([(document, place) for document, place, _, _ in needed], sources)
+    terms = [(f" {term} ", weight) for term, weight in ranking.rarity.items()]
+    for document, place, within, named in needed:
+        here = entries[place.sha]
+        for number, targets in _find_naming(here, within, named).items():
+            share = here.weigh(number, terms)
+            for target in targets if share else ():
+                yield target, document, share / total
+
+
+def _read_entries(
+    passages: Sequence[tuple[Document, Place]], sources: Sequence[Source]
+) -> dict[bytes, PassageEntries]:
+    """Return the entries of these passages by their hashes; only unknown ones are read."""
+    entries: dict[bytes, PassageEntries] = {}
+    unread: dict[Document, list[Place]] = defaultdict(list)
+    for document, place in passages:
+        known = find_known(place.sha)
+        if known is None:
+            unread[document].append(place)
+        else:
+            entries[place.sha] = known
     for number, source in enumerate(sources):
-        source.snapshot.preload_texts([best[d][1].place.uri for d in naming if d[0] == number])
-    measure = _make_measure(ranking.rarity)
-    for document in naming:
-        text = sources[document[0]].snapshot.text(best[document][1].place.uri) or ""
-        for place, within in zip(passages[document], linked[document], strict=True):
-            passage = text[place.start : place.end]
-            for entry, targets in _read_entries(passage, within, names[document]).items():
-                share = measure(passage[entry.start : entry.end])
-                for target in targets if share else ():
-                    yield target, document, share / total
+        uris = [places[0].uri for document, places in unread.items() if document[0] == number]
+        source.snapshot.preload_texts(uris)
+    for document, places in unread.items():
+        text = sources[document[0]].snapshot.text(places[0].uri)
+        for place in places:
+            entries[place.sha] = (
+                NO_ENTRIES
+                if text is None
+                else split_passage(place.sha, text[place.start : place.end])
+            )
+    return entries
 
 
 def _list_within(links: Sequence[Link], place: Place) -> list[tuple[int, Document]]:
     """Return the offset and target of each link in a passage, counted from its start."""
     start, end = place.start, place.end
     return [(link.start - start, link.target) for link in links if start <= link.start < end]
-
-
-def _make_measure(rarity: Mapping[str, float]) -> Callable[[str], float]:
-    """Return a function that adds up the weights of the question's terms in a text."""
-    # Entries repeat their words, and few of these are words of the question.
-    seen: set[str] = set()
-    matching: dict[str, frozenset[str]] = {}
-
-    def measure(text: str) -> float:
-        words = set(split_words(text))
-        for word in words - seen:
-            if terms := rarity.keys() & terms_of_word(word):
-                matching[word] = frozenset(terms)
-        seen.update(words)
-        present = frozenset().union(*(matching[word] for word in words & matching.keys()))
-        # In the order of the question, since the order of a sum changes its last digits.
-        return sum(value for term, value in rarity.items() if term in present)
-
-    return measure
 
 
 def best_passages(ranking: Ranking, documents: Collection[Document]) -> dict[Document, list[Place]]:
@@ -105,24 +113,22 @@ def best_passages(ranking: Ranking, documents: Collection[Document]) -> dict[Doc
     }
 
 
-def _read_entries(
-    passage: str, links: Sequence[tuple[int, Document]], below: Mapping[str, Document]
-) -> dict[Entry, list[Document]]:
-    """Return the entries of a passage that name documents, with these documents."""
-    naming: dict[Entry, list[Document]] = defaultdict(list)
-    entries = split_entries(passage) if links or below else []
+def _find_naming(
+    entries: PassageEntries, links: Sequence[tuple[int, Document]], below: Mapping[str, Document]
+) -> dict[int, list[Document]]:
+    """Return the numbers of the entries that name documents, with these documents.
+
+    ``below`` has the documents by their names, each between spaces.
+    """
+    naming: dict[int, list[Document]] = defaultdict(list)
     for start, target in links:
-        entry = find_innermost(entries, start)
-        if entry is not None:
-            naming[entry].append(target)
-    for entry in entries if below else ():
-        named = f" {_spell_out(passage[entry.start : entry.first_line_end])} "
-        for name, target in below.items():
-            if f" {name} " in named:
-                naming[entry].append(target)
+        number = entries.find_innermost(start)
+        if number is not None:
+            naming[number].append(target)
+    first_lines = entries.spell_first_lines() if below else ""
+    present = [(name, target) for name, target in below.items() if name in first_lines]
+    for number, line in enumerate(first_lines.split("\n") if present else ()):
+        for name, target in present:
+            if name in line:
+                naming[number].append(target)
     return naming
-
-
-def _spell_out(name: str) -> str:
-    """Return the words of a name, in lower case and separated by spaces."""
-    return _SEPARATORS.sub(" ", name.lower()).strip()

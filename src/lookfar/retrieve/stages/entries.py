@@ -7,12 +7,22 @@ table, or a paragraph. An item contains its nested items, which are entries as w
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
 from typing import Final, NamedTuple
+
+from lookfar.common.recent import RecentValues
+from lookfar.store.keywords.analyser import analyse
 
 _MARKED: Final = re.compile(r"(?P<heading>#{1,6}[ \t])|(?P<item>(?:[-*+•]|\d{1,9}[.)])[ \t]|\|)")
 _MARKS: Final = frozenset("#-*+•|")
 """What a heading or an item begins with, besides numbers."""
+_SEPARATORS: Final = re.compile(r"[\W_]+")
+_MOST_BYTES: Final = 24 << 20
+_BYTES: Final = 700
+_BYTES_PER_CHARACTER: Final = 3
+"""Of a passage with the words and names of its entries, in the cache."""
 
 
 class Entry(NamedTuple):
@@ -67,7 +77,65 @@ def split_entries(text: str) -> list[Entry]:
     return [Entry(*first_line, end) for first_line, end in zip(begun, ends, strict=True)]
 
 
-def find_innermost(entries: Sequence[Entry], at: int) -> Entry | None:
-    """Return the smallest entry that contains an offset."""
-    inside = (entry for entry in reversed(entries) if entry.start <= at < entry.end)
-    return next(inside, None)
+class PassageEntries:
+    """The entries of one passage, and the words of those that were asked for.
+
+    Words are analysed once: questions of one topic read the same overviews.
+    """
+
+    __slots__ = ("_ends", "_first_lines", "_line_ends", "_starts", "_terms", "_text")
+
+    def __init__(self, text: str) -> None:
+        entries = split_entries(text)
+        self._text = text
+        # Arrays, because thousands of passages are kept.
+        self._starts = array("I", [entry.start for entry in entries])
+        self._line_ends = array("I", [entry.first_line_end for entry in entries])
+        self._ends = array("I", [entry.end for entry in entries])
+        self._terms: dict[int, str] = {}
+        self._first_lines: str | None = None
+
+    def find_innermost(self, at: int) -> int | None:
+        """Return the number of the smallest entry that contains an offset."""
+        for number in range(bisect_right(self._starts, at) - 1, -1, -1):
+            if at < self._ends[number]:
+                return number
+        return None
+
+    def weigh(self, number: int, terms: Iterable[tuple[str, float]]) -> float:
+        """Add up the weights of the terms in an entry; each is given between spaces."""
+        have = self._terms.get(number)
+        if have is None:
+            text = self._text[self._starts[number] : self._ends[number]]
+            have = self._terms[number] = f" {analyse(text)} "
+        return sum([weight for term, weight in terms if term in have])
+
+    def spell_first_lines(self) -> str:
+        """Return a line for each entry: the words of its first line, each between spaces."""
+        if self._first_lines is None:
+            spans = zip(self._starts, self._line_ends, strict=True)
+            lines = (f" {spell_out(self._text[start:end])} " for start, end in spans)
+            self._first_lines = "\n".join(lines)
+        return self._first_lines
+
+
+NO_ENTRIES: Final = PassageEntries("")
+_recent: Final[RecentValues[bytes, PassageEntries]] = RecentValues(_MOST_BYTES)
+"""By the hash of the passage, so that an entry is never stale."""
+
+
+def find_known(sha: bytes) -> PassageEntries | None:
+    """Return the entries of a passage with this hash, if they were read lately."""
+    return _recent.get(sha)
+
+
+def split_passage(sha: bytes, text: str) -> PassageEntries:
+    """Split a passage with this hash, and keep the result for the next questions."""
+    entries = PassageEntries(text)
+    _recent.add(sha, entries, _BYTES + _BYTES_PER_CHARACTER * len(text))
+    return entries
+
+
+def spell_out(name: str) -> str:
+    """Return the words of a name, in lower case and separated by spaces."""
+    return _SEPARATORS.sub(" ", name.lower()).strip()

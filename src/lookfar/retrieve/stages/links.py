@@ -212,15 +212,16 @@ def _find_below(
 ) -> list[tuple[Document, Document]]:
     """Return the pages in the folder of a seed, each with that seed."""
     heads = {(seed[0], page_path(best[seed][1].place.uri)): seed for seed in reversed(leading)}
-    folders = tuple(f"{page}/" for _, page in heads if page)
+    pages = {page for _, page in heads if page}
     pairs: list[tuple[Document, Document]] = []
     for document, (_, candidate) in best.items():
-        uri, lane = candidate.place.uri, candidate.place.lane
-        # Few match, and comparing the prefix is cheaper than splitting the path.
-        if lane in ("code", "commits") or not fold(uri).startswith(folders):
+        place = candidate.place
+        folder = parent_folder(fold(place.uri))
+        # Few match, and comparing folders is cheaper than parsing the path.
+        if folder not in pages and parent_folder(folder) not in pages:
             continue
-        head = heads.get((document[0], parent_folder(page_path(uri))))
-        if head is not None and head != document:
+        head = heads.get((document[0], parent_folder(page_path(place.uri))))
+        if head is not None and head != document and place.lane not in ("code", "commits"):
             pairs.append((document, head))
     return pairs
 

@@ -11,14 +11,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import groupby
 from math import log
 from operator import itemgetter
 from typing import Any
 
 from lookfar.errors import NotIndexed
-from lookfar.ports import Edge, Lead, Member, MovedDocument, Version
+from lookfar.ports import Edge, Member, MovedDocument, Version
 from lookfar.store.catalogue import link_names
 from lookfar.store.catalogue.communities import louvain
 from lookfar.store.catalogue.migrations import FORMAT_WITH_COMMUNITIES, FORMAT_WITH_NAMES, check
@@ -35,6 +35,13 @@ _LINKS_CHANGED = "links_changed"
 """The key in ``meta`` of the first generation with the newest links."""
 COMMUNITIES_OF = "communities_of"
 """The key in ``meta`` of that generation when the communities were stored."""
+
+
+_LOCATED = 1024
+"""Documents whose place is kept; the links of one follow each other."""
+
+Locate = Callable[[str], link_names.Origin]
+"""Says where a live document is, and in which Sphinx project."""
 
 
 def require_link_names(connection: Connection) -> None:
@@ -58,8 +65,8 @@ def links_from(
         " ORDER BY l.ordinal",
         (document, start, end),
     ).fetchall()
-    targets = _find_candidates(connection, generation, {row[0] for row in rows})
-    origins = _make_locator(connection, generation)
+    targets = find_candidates(connection, generation, {row[0] for row in rows})
+    origins = make_locator(connection, generation)
     edges: list[Edge] = []
     for name, uri, title, kind, target, *rest in rows:
         candidates = targets.get(name)
@@ -75,7 +82,7 @@ def links_from(
 def links_to(connection: Connection, generation: int, document: int) -> list[Edge]:
     """Return the links of other live documents to this one, by URI and position."""
     names = connection.execute("SELECT DISTINCT name FROM names WHERE document = ?", (document,))
-    origins = _make_locator(connection, generation)
+    origins = make_locator(connection, generation)
     edges: list[Edge] = []
     for (name,) in names.fetchall():
         rows = connection.execute(
@@ -86,7 +93,7 @@ def links_to(connection: Connection, generation: int, document: int) -> list[Edg
         ).fetchall()
         if not rows:
             continue
-        candidates = _find_candidates(connection, generation, {name})[name]
+        candidates = find_candidates(connection, generation, {name})[name]
         for _, uri, title, kind, target, *rest in rows:
             best = candidates.resolve(origins(uri), kind, target)
             if best is not None and best.document == document:
@@ -113,58 +120,6 @@ def links_named(
             links.append((name, Edge(uri, title, "", "", *rest)))
     links.sort(key=lambda link: (link[1].source, link[1].start))
     return links
-
-
-def leads(
-    connection: Connection,
-    generation: int,
-    documents: Sequence[int],
-    among: Collection[int] | None = None,
-    within: Mapping[int, Sequence[tuple[int, int]]] | None = None,
-) -> list[Lead]:
-    """Return the links from some live documents to others, in the order of the documents.
-
-    With ``among``, only links to these documents are followed. That is quicker, because most
-    links of a page have names that none of these documents has. With ``within``, only links in
-    these spans of each document are followed.
-    """
-    rows: list[tuple[Any, ...]] = []
-    for some in batches(documents):
-        rows += connection.execute(
-            "SELECT l.name, l.document, d.uri, l.kind, l.target, l.start"
-            " FROM links l JOIN documents d ON d.id = l.document"
-            f" WHERE l.document IN ({placeholders(some)}) AND l.name != ''"
-            " ORDER BY l.document, l.ordinal",
-            some,
-        )
-    if within is not None:
-        rows = [row for row in rows if any(at <= row[5] < end for at, end in within[row[1]])]
-    names = {row[0] for row in rows}
-    if among is not None:
-        listed = ",".join(map(str, among))  # Our own integers: nothing to escape.
-        matching: set[str] = set()
-        for few in batches(sorted(names)) if listed else ():
-            named = connection.execute(
-                # The plus makes SQLite search by name, because there are fewer names.
-                f"SELECT DISTINCT name FROM names WHERE name IN ({placeholders(few)})"
-                f" AND +document IN ({listed})",
-                few,
-            )
-            matching.update(name for (name,) in named)
-        names = matching
-    if not names:
-        return []
-    targets = _find_candidates(connection, generation, names)
-    origins = _make_locator(connection, generation)
-    leading: list[Lead] = []
-    for name, document, uri, kind, target, start in rows:
-        candidates = targets.get(name)
-        best = candidates.resolve(origins(uri), kind, target) if candidates else None
-        if best is None or best.document == document:
-            continue
-        if among is None or best.document in among:
-            leading.append(Lead(document, best.document, kind, start))
-    return leading
 
 
 def resolve_links(
@@ -219,7 +174,7 @@ def resolve_from(
             own = link_names.name_target(name, moved.new, moved.title, moved.aliases)
             targets[name] = [*others, *([own] if own is not None else [])]
     candidates = {name: link_names.Candidates(some) for name, some in targets.items()}
-    origins = _make_locator(connection, generation)
+    origins = make_locator(connection, generation)
     uris: list[str] = []
     for name, (source, kind, target) in zip(names, links, strict=True):
         best = (
@@ -232,7 +187,7 @@ def resolve_from(
 def find_notes(connection: Connection, generation: int, name: str) -> list[tuple[str, str]]:
     """Return URI and title of the live documents that a name can mean, seen from the root."""
     key = link_names.link_name("", "wikilink", name)
-    candidates = _find_candidates(connection, generation, {key}).get(key) if key else None
+    candidates = find_candidates(connection, generation, {key}).get(key) if key else None
     if candidates is None:
         return []
     return [(target.uri, target.title) for target in candidates.find_notes(name)]
@@ -252,7 +207,7 @@ def list_note_names(connection: Connection, generation: int) -> list[tuple[str, 
     ]
 
 
-def _find_candidates(
+def find_candidates(
     connection: Connection, generation: int, names: Iterable[str]
 ) -> dict[str, link_names.Candidates]:
     """Return the live documents with each of these names, ready to resolve links."""
@@ -260,15 +215,14 @@ def _find_candidates(
     return {name: link_names.Candidates(targets) for name, targets in targets_by_name.items()}
 
 
-def _make_locator(connection: Connection, generation: int) -> Callable[[str], link_names.Origin]:
-    """Return a function that says where a live document is, and in which Sphinx project."""
+def make_locator(connection: Connection, generation: int) -> Locate:
     projects = _find_targets(connection, generation, {link_names.PROJECT_FILE})
     folders = [
         link_names.parent_folder(target.uri)
         for target in projects.get(link_names.PROJECT_FILE, ())
         if target.path.whole.endswith(link_names.PROJECT_FILE)
     ]
-    return cache(lambda uri: link_names.locate(uri, folders))
+    return lru_cache(_LOCATED)(lambda uri: link_names.locate(uri, folders))
 
 
 def _find_targets(
@@ -393,8 +347,8 @@ def _pairs(
     rows = connection.execute(
         "SELECT name, document, kind, target FROM links WHERE name != ''"
     ).fetchall()
-    targets = _find_candidates(connection, generation, {row[0] for row in rows})
-    locator = _make_locator(connection, generation)
+    targets = find_candidates(connection, generation, {row[0] for row in rows})
+    locator = make_locator(connection, generation)
     origins = [locator(uri) for _, uri, _ in documents]
     for name, document, kind, target in rows:
         source, candidates = place.get(document), targets.get(name)

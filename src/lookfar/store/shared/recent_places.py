@@ -6,10 +6,10 @@ chunks, and one question for some of them several times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from threading import Lock
-from typing import Final, Generic, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
+from lookfar.common.recent import RecentTable
 from lookfar.ports import Place
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground.sql import Connection
@@ -17,45 +17,14 @@ from lookfar.store.ground.sql import Connection
 _MOST: Final = 32_768
 """Entries of each cache; one takes about half a kilobyte."""
 
-T = TypeVar("T")
-
-
-class _Recent(Generic[T]):
-    """A bounded cache; a new one is begun when it is full. May be shared by threads."""
-
-    def __init__(self) -> None:
-        self._entries: dict[int, T] = {}
-        self._lock = Lock()
-
-    def look_up(
-        self, numbers: Sequence[int], read: Callable[[Sequence[int]], Mapping[int, T]], absent: T
-    ) -> Mapping[int, T]:
-        """Return a table with the entry of each number; ``read`` gives those not known yet."""
-        # Read once: another thread may begin a new table, but it never removes from this one.
-        entries = self._entries
-        missing = [number for number in numbers if number not in entries]
-        if not missing:
-            return entries
-        read_now = read(missing)
-        table = {number: entries[number] for number in numbers if number in entries}
-        table.update((number, read_now.get(number, absent)) for number in missing)
-        self.add({number: table[number] for number in missing[:_MOST]})
-        return table
-
-    def add(self, entries: Mapping[int, T]) -> None:
-        with self._lock:
-            if len(self._entries) + len(entries) > _MOST:
-                self._entries = {}
-            self._entries.update(entries)
-
 
 class RecentPlaces:
     """The places of one generation by chunk and by vector row. May be shared by threads."""
 
     def __init__(self) -> None:
-        self._by_key: _Recent[Place | None] = _Recent()
-        self._by_vector: _Recent[Sequence[Place]] = _Recent()
-        self._alive: _Recent[bool] = _Recent()
+        self._by_key: RecentTable[int, Place | None] = RecentTable(_MOST)
+        self._by_vector: RecentTable[int, Sequence[Place]] = RecentTable(_MOST)
+        self._alive: RecentTable[int, bool] = RecentTable(_MOST)
 
     def by_key(
         self, connection: Connection, generation: int, keys: Sequence[int]

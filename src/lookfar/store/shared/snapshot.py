@@ -35,6 +35,7 @@ from lookfar.store.catalogue import call_rows, generations, graph, property_coun
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.exports import read_version
 from lookfar.store.catalogue.graph import Graph
+from lookfar.store.catalogue.leads import LeadReader
 from lookfar.store.catalogue.migrations import FORMAT_WITH_NAMES, check
 from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.catalogue.scope import overlaps
@@ -425,7 +426,8 @@ class StoredSnapshot(KeywordQueries, ABC):
         # An older index still answers while a new one is built.
         if check(self._connection) < FORMAT_WITH_NAMES:
             return []
-        return graph.leads(self._connection, self.generation, documents, among, within)
+        reader = self.cached("leads", LeadReader)
+        return reader.read(self._connection, self.generation, documents, among, within)
 
     def community(self, uri: str) -> list[Member]:
         return self.graph().around(uri)
