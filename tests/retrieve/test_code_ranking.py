@@ -209,7 +209,7 @@ def test_further_passages_of_a_file_are_demoted(
     assert ranked.scores == pytest.approx((0.4, 0.9, 0.175, 0.5))
     assert [ranked.candidates[at].place.key for at in ranked.order()] == [2, 4, 1, 3]
     # Crowding is not part of a chunk's own score, so equally good chunks still merge.
-    assert ranked.own_score(0) == pytest.approx(0.8)
+    assert sum(added[0] for added in ranked.own_steps()) == pytest.approx(0.8)
 
 
 def test_prose_is_not_changed(rank_files: Callable[..., Ranking]) -> None:

@@ -299,6 +299,8 @@ class Collection(ABC):
 
     def rest(self) -> None:
         """Release what a query can load again: the model, open index files and caches."""
+        from lookfar.retrieve.retrievers.verbatim import forget_texts
+        from lookfar.retrieve.stages.entries import forget_entries
         from lookfar.store.keywords.analyser import forget_words
         from lookfar.store.shared.snapshot import RECENT
 
@@ -308,6 +310,8 @@ class Collection(ABC):
         # All collections share these, and fill them again.
         RECENT.forget()
         forget_words()
+        forget_entries()
+        forget_texts()
 
 
 NOT_ON_A_SERVER: Final = "The second model does not work with a store on PostgreSQL (store.url)."

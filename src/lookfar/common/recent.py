@@ -79,3 +79,8 @@ class RecentValues(Generic[K, V]):
             while self._size > self._most:
                 _, (_, gone) = self._values.popitem(last=False)
                 self._size -= gone
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self._size = 0

@@ -159,8 +159,22 @@ class Candidate(NamedTuple):
         return self.source, self.place.key
 
 
+class RetrieverScores(NamedTuple):
+    """The scores of all candidates, a column for each retriever; see ``Candidate``."""
+
+    keyword: Sequence[float]
+    page: Sequence[float]
+    vector: Sequence[float]
+    quality: Sequence[float | None]
+
+
 class Candidates(tuple[Candidate, ...]):
     """The candidates of a question, with the columns that many stages need, each made once."""
+
+    @cached_property
+    def scores_by_retriever(self) -> RetrieverScores:
+        columns = list(zip(*self, strict=True)) or [()] * len(Candidate._fields)
+        return RetrieverScores(*columns[1:4], columns[5])
 
     @cached_property
     def documents(self) -> list[Document]:
@@ -238,10 +252,18 @@ class Ranking:
         whole_document: bool = False,
     ) -> Ranking:
         """Return the ranking with the scores that a stage adds."""
-        return replace(
-            self,
-            scores=tuple(map(add, self.scores, added)),
-            steps=(*self.steps, Step(stage, added, note, whole_document)),
+        # As ``replace`` does, in a fraction of the time: a question has a dozen steps.
+        return Ranking(
+            self.plan,
+            self.candidates,
+            tuple(map(add, self.scores, added)),
+            (*self.steps, Step(stage, added, note, whole_document)),
+            self.rarity,
+            self.known_share,
+            self.entries,
+            self.notes,
+            self.relevance,
+            self.named,
         )
 
     def add_candidates(self, candidates: Sequence[Candidate]) -> Ranking:
@@ -278,9 +300,9 @@ class Ranking:
         place = candidate.place
         return (-self.scores[at], place.uri, place.start, candidate.source, at)
 
-    def own_score(self, at: int) -> float:
-        """Return the part of a score that the chunk earned itself, without that of its document."""
-        return sum([step.added[at] for step in self.steps if not step.whole_document])
+    def own_steps(self) -> list[Sequence[float]]:
+        """Return what each step added to chunks for themselves, not for their documents."""
+        return [step.added for step in self.steps if not step.whole_document]
 
     def explain(self, at: int) -> tuple[Contribution, ...]:
         """Explain the score of the candidate at this position."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from lookfar.common.recent import RecentValues
 from lookfar.ports import Place
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.intent import asks_for_history
@@ -34,6 +35,12 @@ _WORD: Final = re.compile(r"\w+")
 _BLANKED: Final = bytes(
     code if code < 128 and _WORD.match(chr(code)) else ord(" ") for code in range(256)
 )
+_MOST_BYTES: Final = 8 << 20
+_BYTES: Final = 300
+"""Of a text in the cache, besides its characters."""
+_recent: Final[RecentValues[bytes, str]] = RecentValues(_MOST_BYTES)
+"""Normalised texts of chunks by their hashes, so that none is ever stale: few chunks hold what
+questions ask for word for word, and they are read again and again."""
 _EDGES: Final = "\"'`“”‘’.,;:!?()[]{}<>"
 
 
@@ -71,13 +78,12 @@ class _Question:
         # In the order of the question, since the order of a sum changes its last digits.
         return sum([value for term, value in self._rarity.items() if term in terms]) / self.total
 
-    def measure_extent(self, text: str) -> float:
-        """Return how much of the question a text contains word for word, from 0 to 1.
+    def measure_extent(self, written: str) -> float:
+        """Return how much of the question a normalised text contains, from 0 to 1.
 
         That is the share of the longest part found. Quoted text and long parts of an error message
         count in full.
         """
-        written = _normalise(text)
         if any(quoted in written for quoted in self._plain_quoted):
             return 1.0
         best = 0.0
@@ -136,14 +142,11 @@ def boost_verbatim(sources: Sequence[Source]) -> Stage:
         added: dict[tuple[int, int], Candidate] = {}
         question = _Question(plan, ranking.rarity)
         holders = _find_holders(find_runs(question), sources)
-        for number, source in enumerate(sources):
-            source.snapshot.preload_texts(sorted({p.uri for at, p in holders if at == number}))
+        normalised = _read_normalised(holders, sources)
         for number, place in holders:
             candidate = Candidate(place, 0.0, 0.0, 0.0, number)
             if candidate.chunk not in shares:
-                text = sources[number].snapshot.text(place.uri) or ""
-                extent = question.measure_extent(text[place.start : place.end])
-                shares[candidate.chunk] = extent
+                shares[candidate.chunk] = question.measure_extent(normalised[place.sha])
                 added[candidate.chunk] = candidate
         if not shares:
             return ranking
@@ -173,6 +176,35 @@ def _find_holders(runs: Sequence[Run], sources: Sequence[Source]) -> list[tuple[
         if len({(number, place.document) for number, place in places}) <= _FEW_DOCUMENTS:
             holders += places
     return holders
+
+
+def _read_normalised(
+    holders: Sequence[tuple[int, Place]], sources: Sequence[Source]
+) -> dict[bytes, str]:
+    """Return the normalised texts of these chunks by their hashes; only unknown ones are read."""
+    texts: dict[bytes, str] = {}
+    unread: list[tuple[int, Place]] = []
+    for number, place in holders:
+        known = _recent.get(place.sha)
+        if known is None:
+            unread.append((number, place))
+        else:
+            texts[place.sha] = known
+    for number, source in enumerate(sources):
+        source.snapshot.preload_texts(sorted({p.uri for at, p in unread if at == number}))
+    for number, place in unread:
+        if place.sha in texts:
+            continue
+        text = sources[number].snapshot.text(place.uri)
+        texts[place.sha] = written = _normalise((text or "")[place.start : place.end])
+        if text is not None:
+            _recent.add(place.sha, written, _BYTES + 2 * len(written))
+    return texts
+
+
+def forget_texts() -> None:
+    """Release what was read lately."""
+    _recent.clear()
 
 
 def _normalise(text: str) -> str:

@@ -129,6 +129,11 @@ def find_known(sha: bytes) -> PassageEntries | None:
     return _recent.get(sha)
 
 
+def forget_entries() -> None:
+    """Release what was read lately."""
+    _recent.clear()
+
+
 def split_passage(sha: bytes, text: str) -> PassageEntries:
     """Split a passage with this hash, and keep the result for the next questions."""
     entries = PassageEntries(text)

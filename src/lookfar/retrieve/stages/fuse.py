@@ -66,8 +66,9 @@ def weigh_by_variance(threshold: float, least: float) -> Weigh:
             spread = sum((value - mean) ** 2 for value in scaled) / (len(scaled) or 1)
             return max(least, spread / threshold) if spread < threshold else 1.0
 
-        by_meaning = meaning * factor([c.vector for c in ranking.candidates], None)
-        by_words = words * factor([c.keyword for c in ranking.candidates], 0.0)
+        by_retriever = ranking.candidates.scores_by_retriever
+        by_meaning = meaning * factor(by_retriever.vector, None)
+        by_words = words * factor(by_retriever.keyword, 0.0)
         whole = (meaning + words) / (by_meaning + by_words or 1.0)
         return by_meaning * whole, by_words * whole
 
@@ -106,7 +107,7 @@ def fuse_by_rank(
             added = score_by_rank(matched, words)
             ranking = ranking.add_step("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, by rank")
         if meaning and plan.vector is not None:
-            cosines = np.array([candidate.vector for candidate in ranking.candidates])
+            cosines = np.array(ranking.candidates.scores_by_retriever.vector)
             blended = _blend_tiers(ranking, cosines, second.weight).tolist()
             added = score_by_rank(blended, meaning)
             ranking = ranking.add_step("vector", added, lambda c: f"{_note_vector(c)}, by rank")
@@ -158,8 +159,9 @@ def fuse_by_score(
         scaled = partial(_scale, reference=_choose_reference(ranking))
         by_words = by_meaning = np.zeros(len(candidates))
         if words:
-            keyword = scaled(np.array([c.keyword for c in candidates]), 1.0, floor=0.0)
-            whole = scaled(np.array([c.page for c in candidates]), words * page, floor=0.0)
+            by_retriever = candidates.scores_by_retriever
+            keyword = scaled(np.array(by_retriever.keyword), 1.0, floor=0.0)
+            whole = scaled(np.array(by_retriever.page), words * page, floor=0.0)
             by_words = (1 - near_code) * own * keyword
             by_chunk = np.where(prose, words * chunk * keyword, by_words).tolist()
             ranking = ranking.add_step("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
@@ -228,7 +230,7 @@ def _note_page(_: Candidate) -> str:
 
 def _align_models(ranking: Ranking, prose: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return cosines on one scale: a model for code may have another range than that for prose."""
-    values = np.array([candidate.vector for candidate in ranking.candidates])
+    values = np.array(ranking.candidates.scores_by_retriever.vector)
     vector = ranking.plan.vector
     if vector is None or getattr(vector, "ndim", 1) == 1 or prose.all() or not prose.any():
         return values
@@ -247,10 +249,11 @@ def _blend_tiers(
     to the mean and spread that the first has for the same candidates. So a candidate neither gains
     nor loses by having a vector of the second model, only by what that says.
     """
-    known = np.array([c.quality is not None for c in ranking.candidates], dtype=np.bool_)
-    if not weight or np.count_nonzero(known) < _FEWEST_TO_ALIGN:
+    scores = ranking.candidates.scores_by_retriever.quality
+    if not weight or len(scores) - scores.count(None) < _FEWEST_TO_ALIGN:
         return nearness
-    second = np.array([c.quality for c in ranking.candidates if c.quality is not None])
+    known = np.array([score is not None for score in scores], dtype=np.bool_)
+    second = np.array([score for score in scores if score is not None])
     first = nearness[known]
     spread = float(second.std())
     if spread <= 0:
@@ -263,7 +266,7 @@ def _blend_tiers(
 
 def _measure_lift(candidates: Candidates, second: SecondTier) -> float:
     """Return the factor for the weight of meaning; it grows with the share of scored candidates."""
-    judged = sum(candidate.quality is not None for candidate in candidates)
+    judged = len(candidates) - candidates.scores_by_retriever.quality.count(None)
     return 1 + (second.lift - 1) * judged / (len(candidates) or 1)
 
 

@@ -14,6 +14,7 @@ from lookfar.ports import Statistics, Terms
 from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, PAGE_FIELDS, weigh_terms
 from lookfar.store.keywords.tantivy_files import reading
 
+_ALL_FIELDS = (*FIELDS, *PAGE_FIELDS)
 _EQUAL = (1, 64, 4096)
 """How many more entries are read, until one of them no longer ties with the last wanted one."""
 _CACHED_TERMS = 20_000
@@ -23,6 +24,8 @@ _FEW_NUMBERS = 300
 through all numbers of the index."""
 _MANY_ENTRIES = 200_000
 """Entries from which phrases are looked up on two cores."""
+_CACHED_CLAUSES = 4_000
+"""Terms whose clauses a view caches, at about a kilobyte each."""
 _CACHED_QUERIES = 16
 """A question searches several times for the same terms, among all entries and among some."""
 _RARE_PER_KEY = 100
@@ -48,6 +51,8 @@ class KeywordView:
         self._searcher = searcher
         self._shared = shared
         self._frequencies: dict[tuple[str, str], int] = {}
+        self._by_term: dict[str, Mapping[tuple[str, str], int]] = {}
+        self._clauses: dict[tuple[object, ...], Sequence[tuple[Occur, Query]]] = {}
         self._queries: dict[tuple[object, ...], Query | None] = {}
         self.stamp = stamp
         """At least this commit is visible."""
@@ -65,18 +70,27 @@ class KeywordView:
 
     def statistics(self, terms: Iterable[str]) -> Statistics:
         with reading(self._folder):
-            frequency = {
-                (field, term): self._frequency(field, term)
-                for term in terms
-                for field in (*FIELDS, *PAGE_FIELDS)
-            }
+            frequency: dict[tuple[str, str], int] = {}
+            for term in terms:
+                frequency.update(self._frequencies_of(term))
             return Statistics(self._searcher.num_docs, frequency)
+
+    def _frequencies_of(self, term: str) -> Mapping[tuple[str, str], int]:
+        """Count the entries with a term in each field; cached like each of the counts."""
+        known = self._by_term.get(term)
+        if known is None:
+            if len(self._by_term) >= _CACHED_TERMS // len(_ALL_FIELDS):
+                self._by_term.clear()
+            known = {(field, term): self._frequency(field, term) for field in _ALL_FIELDS}
+            self._by_term[term] = known
+        return known
 
     def scored_with(self, shared: Statistics) -> KeywordView:
         view = KeywordView(
             self._folder, self._schema, self._searcher, self.stamp, shared, self._lacking
         )
         view._frequencies = self._frequencies
+        view._by_term = self._by_term
         return view
 
     def search(
@@ -200,15 +214,31 @@ class KeywordView:
         self, terms: Iterable[tuple[str, float]], weights: Mapping[str, float]
     ) -> Query | None:
         clauses: list[tuple[Occur, Query]] = []
+        fields = tuple(weights.items())
         for term, importance in terms:
-            for field, weight in weights.items():
-                here = self._frequency(field, term) if weight > 0 else 0
-                if not here:
-                    continue
-                option = Query.term_query(self._schema, field, term, index_option="freq")
-                boost = weight * importance * self._shared_rarity(field, term, here)
-                clauses.append((Occur.Should, Query.boost_query(option, boost)))
+            clauses += self._find_clauses(term, importance, fields)
         return Query.boolean_query(clauses) if clauses else None
+
+    def _find_clauses(
+        self, term: str, importance: float, fields: tuple[tuple[str, float], ...]
+    ) -> Sequence[tuple[Occur, Query]]:
+        """Return a clause for each field that has a term; cached, since questions share terms."""
+        key = (term, importance, fields)
+        known = self._clauses.get(key)
+        if known is not None:
+            return known
+        clauses: list[tuple[Occur, Query]] = []
+        for field, weight in fields:
+            here = self._frequency(field, term) if weight > 0 else 0
+            if not here:
+                continue
+            option = Query.term_query(self._schema, field, term, index_option="freq")
+            boost = weight * importance * self._shared_rarity(field, term, here)
+            clauses.append((Occur.Should, Query.boost_query(option, boost)))
+        if len(self._clauses) >= _CACHED_CLAUSES:
+            self._clauses.clear()
+        self._clauses[key] = clauses
+        return clauses
 
     def _shared_rarity(self, field: str, term: str, here: int) -> float:
         """Return how much rarer a term is by the shared statistics than in this index."""
