@@ -4,9 +4,9 @@
 
 QUERIES.jsonl holds one ``{"text": ...}`` per line. With ``--against``, two processes answer each
 question in turn, one with this working tree and one with the commit. The best CPU and
-wall time of all rounds and the ratios are printed, and how many answers differ: on a shared machine
-only these ratios are worth comparing. Otherwise prints p50, p95 and p99 of the
-whole query path without and with the freshness check, per mode; what each step
+wall time of all rounds and the ratios are printed, the CPU time of the first round, and how many
+answers differ: on a shared machine only these ratios are worth comparing. Otherwise prints p50,
+p95 and p99 of the whole query path without and with the freshness check, per mode; what each step
 costs at p50; and the wall time of ``lookfar search`` as a fresh process. The
 baseline of the same run is a bare interpreter start (for the process) and a plain
 numpy scan of as many vectors (for the query).
@@ -177,6 +177,9 @@ def compare(folder: Path, index: Path, queries: list[str], against: str, rounds:
             print(f"{answering.name:10} {unit:4} {percentiles(seconds)}")
         ratios = sorted(old / new for old, new in zip(before, after, strict=True))
         print(f"{'':10} {unit:4} ratio at the median {ratios[len(ratios) // 2]:.2f}")
+    # Caches fill while each question is asked for the first time.
+    for answering in both:
+        print(f"{answering.name:10} cpu, asked once  {percentiles(answering.cpu[: len(queries)])}")
     print(f"{differing} answers differ")
 
 

@@ -15,6 +15,8 @@ from lookfar.index.build import Build
 from lookfar.model import Filters, Relation
 from lookfar.ports import CollectionSnapshot
 from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking, Source
+from lookfar.retrieve.stages import entries
+from lookfar.retrieve.stages.entries import Entry, forget_entries, split_entries
 from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
 from lookfar.retrieve.stages.recency import boost_recent
 from lookfar.sources.confine import Root
@@ -311,6 +313,42 @@ def test_entries_that_share_no_word_with_the_question_describe_nothing(overview:
     hits = overview.search("sharp tool", explain=True).hits
     notes = [step.note for hit in hits for step in hit.explanation if step.stage == "links"]
     assert not any("described" in note for note in notes)
+
+
+def test_entries_are_read_once_and_again_after_an_edit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail with entries that are kept by their document instead of their text."""
+
+    def list_described(library: Library) -> list[str]:
+        hits = library.search("which paint dries overnight", explain=True).hits
+        return [
+            hit.uri
+            for hit in hits
+            for step in hit.explanation
+            if step.stage == "links" and step.note == "100% described in guide.md"
+        ]
+
+    forget_entries()
+    root = write_files(tmp_path, OVERVIEW)
+    split: list[str] = []
+
+    def note(text: str) -> list[Entry]:
+        split.append(text)
+        return split_entries(text)
+
+    monkeypatch.setattr(entries, "split_entries", note)
+    with Library.open(root, index_dir=tmp_path / "indexes") as library:
+        assert list_described(library) == ["colours.md"]
+        first = list(split)
+        assert list_described(library) == ["colours.md"]
+        assert split == first
+        text = OVERVIEW["guide.md"].replace("which paint dries overnight", "green and blue")
+        text = text.replace("choose a folder", "which paint dries overnight")
+        (root / "guide.md").write_text(text)
+        library.index()
+        assert list_described(library) == ["setup.md"]
+        assert text.strip() in [part.strip() for part in split]
 
 
 # --- by settings ----------------------------------------------------------------------------------

@@ -9,9 +9,11 @@ import pytest
 
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.library import Library
+from lookfar.retrieve.answer import focus
 from lookfar.retrieve.answer.focus import (
     Excerpt,
     FocusQuery,
+    Sentence,
     find_best_sentences,
     find_in_each,
     split_lines,
@@ -114,3 +116,25 @@ def test_hit_reports_where_its_answer_is(library: Library, tmp_path: Path) -> No
 
 def test_focus_is_not_computed_unless_asked_for(library: Library) -> None:
     assert library.search("how to revert a release").hits[0].focus == ()
+
+
+def test_sentences_are_split_once_and_scored_for_each_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seen to fail with sentences that keep the scores of the question before."""
+    text = "Cats purr softly at night. Dogs bark loudly in the morning. Birds sing all day."
+    splits: list[str] = []
+
+    def note(given: str) -> list[Sentence]:
+        splits.append(given)
+        return split_sentences(given)
+
+    monkeypatch.setattr(focus, "split_sentences", note)
+    focus.forget_sentences()
+    for words, first in (("cat", "Cats"), ("dog", "Dogs"), ("bird", "Birds"), ("cat", "Cats")):
+        best = find_best_sentences(text, FocusQuery({words: 1.0}), code=False)
+        assert text[best[0].start :].startswith(first)
+    assert splits == [text]
+    find_best_sentences(text, FocusQuery({"cat": 1.0}), code=True)  # Lines are split otherwise.
+    assert find_best_sentences(text + " ", FocusQuery({"cat": 1.0}), code=False)
+    assert splits == [text, text + " "]

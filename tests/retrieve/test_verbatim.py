@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lookfar.library import Library
-from lookfar.model import Filters
+from lookfar.model import Answer, Filters
+from lookfar.retrieve.retrievers import verbatim
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -49,6 +50,33 @@ def test_source_of_a_message_comes_first(library: Library, question: str) -> Non
     assert library.search(question).hits[0].uri == "figures.py"
     hit = library.search(question, explain=True).hits[0]
     assert "word for word" in {step.stage for step in hit.explanation}
+
+
+def test_matches_are_read_once_and_again_after_an_edit(
+    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail with texts that are kept by their document instead of their content."""
+
+    def note_extent(answer: Answer) -> str:
+        steps = [step for hit in answer.hits[:1] for step in hit.explanation]
+        return " ".join(step.note for step in steps if step.stage == "word for word")
+
+    verbatim.forget_texts()
+    read: list[str] = []
+    normalise = verbatim._normalise
+
+    def note(text: str) -> str:
+        read.append(text)
+        return normalise(text)
+
+    monkeypatch.setattr(verbatim, "_normalise", note)
+    for _ in range(2):
+        assert "100%" in note_extent(library.search(MESSAGE, explain=True))
+        assert len([text for text in read if "logger" in text]) == 1
+    path = tmp_path / "docs" / "figures.py"
+    path.write_text(path.read_text().replace(MESSAGE, "no number was assigned for"))
+    library.index()
+    assert "100%" not in note_extent(library.search(MESSAGE, explain=True))
 
 
 def test_common_phrase_boosts_nothing(library: Library) -> None:

@@ -299,6 +299,7 @@ class Collection(ABC):
 
     def rest(self) -> None:
         """Release what a query can load again: the model, open index files and caches."""
+        from lookfar.retrieve.answer.focus import forget_sentences
         from lookfar.retrieve.retrievers.verbatim import forget_texts
         from lookfar.retrieve.stages.entries import forget_entries
         from lookfar.store.keywords.analyser import forget_words
@@ -312,6 +313,7 @@ class Collection(ABC):
         forget_words()
         forget_entries()
         forget_texts()
+        forget_sentences()
 
 
 NOT_ON_A_SERVER: Final = "The second model does not work with a store on PostgreSQL (store.url)."

@@ -8,15 +8,15 @@ right in 73%; without neighbours and meaning in 68%.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lookfar.common.recent import RecentValues
 from lookfar.ports import Embedder
 from lookfar.retrieve.question.names import compile_definition_pattern, find_names
 from lookfar.retrieve.ranking import FocusChoice, Ranking
-from lookfar.store.keywords.analyser import split_words, terms_of_word
+from lookfar.store.keywords.analyser import analyse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,10 @@ _HEADING = 0.5
 """Factor for a heading: it is shown above the passage anyway."""
 _MOST_SENTENCES = 200
 """Limit of sentences per passage."""
+_MOST_BYTES: Final = 16 << 20
+_BYTES_PER_CHARACTER: Final = 3
+_BYTES_PER_SENTENCE: Final = 250
+"""What an excerpt takes in the cache."""
 
 # A line break inside a paragraph is white space. It ends a sentence after a blank line, and before
 # a list item, a heading, a table row, a quotation or a fence.
@@ -107,8 +111,8 @@ def find_in_each(excerpts: Sequence[Excerpt], asked: FocusQuery) -> list[list[Se
 
     All are embedded together, because calling a model takes longer than a few sentences do.
     """
-    matching = _MatchingTerms(asked.weights)
-    scored = [_score_by_words(excerpt, asked, matching) for excerpt in excerpts]
+    weights = [(f" {term} ", weight) for term, weight in asked.weights.items()]
+    scored = [_score_by_words(excerpt, asked, weights) for excerpt in excerpts]
     if asked.embedder is not None:
         for code in (False, True):
             _sort_by_meaning([one for one in scored if one.excerpt.code is code], asked, code)
@@ -120,29 +124,46 @@ def find_in_each(excerpts: Sequence[Excerpt], asked: FocusQuery) -> list[list[Se
     return results
 
 
-class _MatchingTerms(dict[str, tuple[str, ...]]):
-    """Which terms of a question each word of a text has; most words have none."""
+class _Split(NamedTuple):
+    """The sentences of an excerpt, and the terms of each, every one between spaces."""
 
-    def __init__(self, terms: Container[str]) -> None:
-        self._terms = terms
-
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        # A list, because a generator takes twice the time for one term, as most words have.
-        terms = tuple([term for term in terms_of_word(word) if term in self._terms])
-        self[word] = terms
-        return terms
+    sentences: Sequence[Sentence]
+    terms: Sequence[str]
 
 
-def _score_by_words(excerpt: Excerpt, asked: FocusQuery, matching: _MatchingTerms) -> _Scored:
-    """Score each sentence by the share of the question's words in it and its neighbours."""
+_recent: Final[RecentValues[Excerpt, _Split]] = RecentValues(_MOST_BYTES)
+"""By the whole text, so that none is ever stale: pages of one topic are cited again and again."""
+
+
+def forget_sentences() -> None:
+    """Release what was split lately."""
+    _recent.clear()
+
+
+def _split(excerpt: Excerpt) -> _Split:
+    """Split an excerpt into sentences, or code into lines, and analyse their words."""
+    known = _recent.get(excerpt)
+    if known is not None:
+        return known
     text, code = excerpt
     sentences = (split_lines(text) if code else split_sentences(text))[:_MOST_SENTENCES]
-    own: list[float] = []
-    for start, end, _ in sentences:
-        terms = set(chain.from_iterable(map(matching.__getitem__, split_words(text[start:end]))))
-        # In the order of the question, since the order of a sum changes its last digits.
-        own.append(sum([weight for term, weight in asked.weights.items() if term in terms])
-                   if terms else 0.0)  # fmt: skip
+    split = _Split(sentences, [f" {analyse(text[start:end])} " for start, end, _ in sentences])
+    _recent.add(
+        excerpt, split, _BYTES_PER_CHARACTER * len(text) + _BYTES_PER_SENTENCE * len(sentences)
+    )
+    return split
+
+
+def _score_by_words(
+    excerpt: Excerpt, asked: FocusQuery, weights: Sequence[tuple[str, float]]
+) -> _Scored:
+    """Score each sentence by the share of the question's words in it and its neighbours.
+
+    ``weights`` has the words of the question between spaces.
+    """
+    sentences, terms = _split(excerpt)
+    # In the order of the question, since the order of a sum changes its last digits.
+    own = [sum([weight for term, weight in weights if term in here]) for here in terms]
     beside = zip([0.0, *own], [*own[1:], 0.0], strict=False)
     scores = [
         (share + _NEIGHBOUR * (before + after)) * (_HEADING if sentence.heading else 1.0)

@@ -218,6 +218,8 @@ def check_filters(filters: object) -> None:
         raise InvalidArgument(
             "filters must be a Filters object.", hint="Pass lookfar.Filters(...)."
         )
+    if not filters:
+        return
     for name in ("uris", "tags", "lanes", "languages", "phrases", "without", "where"):
         if isinstance(getattr(filters, name), str):
             raise InvalidArgument(

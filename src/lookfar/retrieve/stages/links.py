@@ -212,13 +212,14 @@ def _find_below(
 ) -> list[tuple[Document, Document]]:
     """Return the pages in the folder of a seed, each with that seed."""
     heads = {(seed[0], page_path(best[seed][1].place.uri)): seed for seed in reversed(leading)}
-    pages = {page for _, page in heads if page}
+    folders = tuple(f"{page}/" for _, page in heads if page)
     pairs: list[tuple[Document, Document]] = []
     for document, (_, candidate) in best.items():
         place = candidate.place
-        folder = parent_folder(fold(place.uri))
-        # Few match, and comparing folders is cheaper than parsing the path.
-        if folder not in pages and parent_folder(folder) not in pages:
+        uri = place.uri
+        # Few match, and comparing the prefix is cheaper than parsing the path.
+        folded = uri if uri.isascii() and uri.islower() else fold(uri)
+        if not folded.startswith(folders):
             continue
         head = heads.get((document[0], parent_folder(page_path(place.uri))))
         if head is not None and head != document and place.lane not in ("code", "commits"):

@@ -39,7 +39,7 @@ _LONGEST = 255
 """How many characters of a name are compared. Every file name fits, and twice as many fit into an
 index key of a server. Longer titles and links are compared by their beginning."""
 
-_PARSED = 2048
+_PARSED = 8192
 """Paths that are kept parsed, at about half a kilobyte each."""
 
 _NOTE_NUMBER = re.compile(r"(\d{8}t?\d{4,9})(?=[ _-])")

@@ -117,7 +117,7 @@ class KeywordView:
             owners = self._searcher.fast_field_values("document", addresses)
             keys = self._searcher.fast_field_values("key", addresses)
         rows = sorted(
-            (-float(score), int(key), int(owner))
+            (-score, key, owner)
             for owner, key, (score, _) in zip(owners, keys, hits, strict=True)
             if owner is not None and key is not None
         )

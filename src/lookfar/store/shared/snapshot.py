@@ -9,6 +9,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lookfar.common.recent import RecentValues
 from lookfar.model import Counts, Failure, Filters, PageInfo, Section, VectorPass
 from lookfar.ports import (
     EVERYTHING,
@@ -53,6 +54,8 @@ CheckVersion = Callable[[int], None]
 
 
 MOST_BYTES: Final = 64 << 20
+_MOST_SECTIONS: Final = 8_000
+"""Sections of recent documents that are kept, at about half a kilobyte each."""
 
 
 class RecentTexts:
@@ -249,10 +252,15 @@ class StoredSnapshot(KeywordQueries, ABC):
         return [place for place in self.chunks(uri) if scope is None or scope.admits(place)]
 
     def sections(self, uri: str) -> list[Section]:
-        document, sections = catalog.live_sections(self._connection, uri, self.generation)
+        recent = self.cached("sections", _make_recent_sections)
+        known = recent.get(uri)
+        if known is None:
+            known = catalog.live_sections(self._connection, uri, self.generation)
+            recent.add(uri, known, 1 + len(known[1]))
+        document, sections = known
         if document is not None and self._check_version is not None:
             self._check_version(document)
-        return sections
+        return list(sections)
 
     def preload_texts(self, uris: Sequence[str]) -> None:
         """Read texts that will be asked for; nothing to do where a read is not a round trip."""
@@ -475,6 +483,10 @@ class StoredSnapshot(KeywordQueries, ABC):
 
     def left_out(self, uris: Collection[str] | None = None) -> dict[str, LeftOut]:
         return catalog.left_out(self._connection, uris)
+
+
+def _make_recent_sections() -> RecentValues[str, tuple[int | None, list[Section]]]:
+    return RecentValues(_MOST_SECTIONS)
 
 
 def _read_document(
