@@ -173,8 +173,10 @@ class Candidates(tuple[Candidate, ...]):
 
     @cached_property
     def scores_by_retriever(self) -> RetrieverScores:
-        columns = list(zip(*self, strict=True)) or [()] * len(Candidate._fields)
-        return RetrieverScores(*columns[1:4], columns[5])
+        if not self:
+            return RetrieverScores((), (), (), ())
+        _, keyword, page, vector, _, quality = zip(*self, strict=True)
+        return RetrieverScores(keyword, page, vector, quality)
 
     @cached_property
     def documents(self) -> list[Document]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import tantivy
 from tantivy import Occur, Query
@@ -114,8 +115,8 @@ class KeywordView:
         )
         addresses = [address for _, address in hits]
         with reading(self._folder):
-            owners = self._searcher.fast_field_values("document", addresses)
-            keys = self._searcher.fast_field_values("key", addresses)
+            owners = self._read_numbers("document", addresses)
+            keys = self._read_numbers("key", addresses)
         rows = sorted(
             (-score, key, owner)
             for owner, key, (score, _) in zip(owners, keys, hits, strict=True)
@@ -126,6 +127,10 @@ class KeywordView:
             if admits is None or admits(key):
                 best.setdefault(owner, (key, -score))
         return list(best.values())
+
+    def _read_numbers(self, field: str, addresses: list[tantivy.DocAddress]) -> list[int | None]:
+        """Return the whole number that each entry has in a field."""
+        return cast("list[int | None]", self._searcher.fast_field_values(field, addresses))
 
     def search_pages(
         self,
