@@ -21,7 +21,7 @@ def test_a_table_asks_once_for_each_key() -> None:
     assert asked == [["a", "bb", "absent"], ["ccc"]]
 
 
-def test_a_full_table_begins_anew() -> None:
+def test_a_full_table_is_emptied() -> None:
     """Seen to fail with a table that does not weigh its entries."""
     asked: list[list[int]] = []
 

@@ -1,6 +1,7 @@
-"""Bounded caches that threads may share: a table that begins anew, and one that drops the oldest.
+"""Bounded caches that threads may share. A full table is replaced by an empty one; of values, the
+least recently used are dropped.
 
-Only what cannot change belongs into them: facts of one generation, or results of a pure function.
+Only what cannot change belongs in them: facts of one generation, or results of a pure function.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ V = TypeVar("V")
 
 
 class RecentTable(Generic[K, V]):
-    """A table that is read in groups; a new one is begun when it is full."""
+    """A table that is read in groups; it is emptied when it is full."""
 
     def __init__(self, most: int, weigh: Callable[[V], int] | None = None) -> None:
         """``most`` limits the entries, or the sum of what ``weigh`` returns for each."""
