@@ -151,8 +151,7 @@ def fuse_by_score(
         lift = _measure_lift(candidates, second)
         meaning *= lift
         total = meaning + words or 1.0
-        chunk = (1 - page_share) / total
-        page = page_share / total
+        chunk, page = (1 - page_share) / total, page_share / total
         # The same weights for code, as shares of 1.
         near_code = _weigh_code(ranking, bool(meaning), bool(words), code_vector_weight, lift)
         own = 1 - _FILE_SHARE
