@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 import lookfar
+from lookfar.text.parse.languages import detect_language
 from lookfar.text.parse.source_code import parse
 from lookfar.text.parse.summary import summarise
+from lookfar.text.parse.syntax_tree import parse_tree
 
 Recorded = dict[str, tuple[str, int, int]]
+PYTHON = detect_language("a.py") or pytest.fail("Python is not a language")
 
 
 def record(uri: str, text: str) -> Recorded:
@@ -364,3 +367,11 @@ def test_no_code_asks_a_node_for_its_lines() -> None:
         if ".start_point" in (text := path.read_text("utf-8")) or ".end_point" in text
     ]
     assert users == []
+
+
+@pytest.mark.parametrize("head", [0, 100, 400])
+def test_text_that_repeats_itself_is_not_parsed_as_a_program(head: int) -> None:
+    """Only the start is compressed first; here it decides nothing."""
+    program = "".join(f"def name_{number}(): return {number * 7919}\n" for number in range(head))
+    assert parse_tree(PYTHON, program + "x = [1, 2, 3]\n" * 40_000) is None
+    assert parse_tree(PYTHON, program + "x = [1, 2, 3]\n" * 20) is not None

@@ -72,6 +72,8 @@ class Definitions:
         self._last: tuple[str, int, int] = ("", -2, -1)
         """Name, parent and position of the last section, for clauses that join it."""
         self._definitions: list[tuple[int, int, int, _Place, str, Symbol]] = []
+        self._shift = 0
+        """By how much the number of a section is higher than that of its definition."""
         self.sections: list[Section] = []
         self.symbols: list[Symbol] = []
 
@@ -80,25 +82,21 @@ class Definitions:
         self._walk(root, _Place(end=len(self._data)), 0)
         char, lines = self._char, self._lines
         first = char(self._definitions[0][0]) if self._definitions else len(self._text)
-        shift = 0
-        if self._text[:first].strip():
+        shift = self._count_before(first)
+        if shift:
             self.sections.append(Section(0, -1, 0, "", (), lines.span(0, first), 0))
-            shift = 1
-        for number, (start, end, body, place, title, symbol) in enumerate(self._definitions):
-            ordinal = number + shift
+        for start, end, body, place, title, symbol in self._definitions:
             parent = place.section + shift if place.section >= 0 else -1
             span = lines.span(char(start), char(end))
             path = (*place.path, title)
             self.sections.append(
-                Section(ordinal, parent, place.level + 1, title, path, span, char(body))
+                Section(symbol.section, parent, place.level + 1, title, path, span, char(body))
             )
-            self.symbols.append(
-                Symbol(
-                    ordinal, symbol.kind, symbol.name, symbol.signature, symbol.docstring,
-                    symbol.decorators, symbol.tags, symbol.visibility, symbol.parent,
-                    symbol.parent_kind, symbol.parameters, symbol.returns, symbol.generics,
-                )
-            )  # fmt: skip
+            self.symbols.append(symbol)
+
+    def _count_before(self, first: int) -> int:
+        """Return how many sections there are before the first definition: one if it has text."""
+        return 1 if self._text[:first].strip() else 0
 
     def _walk(self, around: Node, place: _Place, depth: int) -> None:
         rules = self._rules
@@ -243,10 +241,12 @@ class Definitions:
             return
         if self._join_clause(definition, place, end):
             return
-        symbol = self._describer.describe(
-            outer, definition, place.kind, place.name, comments, attributes
-        )
         number = len(self._definitions)
+        if number == 0:
+            self._shift = self._count_before(self._char(start))
+        symbol = self._describer.describe(
+            outer, definition, place.kind, place.name, comments, attributes, number + self._shift
+        )
         body = data.find(b"\n", min(head, end), end) + 1 or end
         self._definitions.append((start, end, body, place, title, symbol))
         self._last = (definition.name, place.section, number)

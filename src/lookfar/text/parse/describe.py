@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 CONTAINERS = frozenset(("class", "interface", "struct", "trait", "impl", "enum", "module"))
+_TYPES = CONTAINERS - {"module"}
 _WORD = re.compile(r"(?<![@\w.])[A-Za-z_]+")
 _TAGS = {
     "async": "async", "suspend": "async", "static": "static", "abstract": "abstract",
@@ -45,11 +46,12 @@ class Describer:
         around_name: str,
         comments: list[Node],
         attributes: list[Node],
+        section: int,
     ) -> Symbol:
         """Describe a definition in ``outer``; ``around`` is the kind of what contains it."""
         node, data, language = definition.node, self._data, self._language
         kind = definition.kind
-        if kind == "function" and (around in CONTAINERS - {"module"}):
+        if kind == "function" and around in _TYPES:
             kind = "method"
         stop = definition.body.start_byte if definition.body is not None else node.end_byte
         from_byte = outer.start_byte if outer.type == "template_declaration" else node.start_byte
@@ -78,7 +80,7 @@ class Describer:
         parent = definition.owner or around_name
         parent_kind: SymbolKind | Literal[""] = "class" if definition.owner else around or ""
         return Symbol(
-            section=0,
+            section=section,
             kind=kind,
             name=definition.name,
             signature=signature,
@@ -90,19 +92,22 @@ class Describer:
             parent_kind=parent_kind,
             parameters=_parameter_list(definition, language),
             returns=_returns(definition, language),
-            generics=_generics(node, outer),
+            generics=_generics(node, outer, language),
         )
 
     def _decorators(self, outer: Node, node: Node, attributes: list[Node]) -> tuple[str, ...]:
         texts = [node_text(attribute) for attribute in attributes]
         for around in (outer, node) if outer.id != node.id else (node,):
-            for child in around.named_children:
-                if child.type in _DECORATORS:
-                    texts.append(node_text(child))
-                elif child.type == "modifiers":
-                    texts += [node_text(m) for m in child.named_children if m.type in _DECORATORS]
-                elif child.type not in ("comment", "modifier", "line_comment", "block_comment"):
+            # One child after the other: the first is seldom a decorator.
+            for position in range(around.named_child_count):
+                child = around.named_child(position)
+                kind = child.type if child is not None else ""
+                if child is None or kind not in _BEFORE_NAME:
                     break
+                if kind in _DECORATORS:
+                    texts.append(node_text(child))
+                elif kind == "modifiers":
+                    texts += [node_text(m) for m in child.named_children if m.type in _DECORATORS]
         return tuple(dict.fromkeys(one_line(text, 200) for text in texts))
 
     def _docstring(
@@ -181,6 +186,10 @@ _DECORATORS = frozenset(
         "attribute_item",
     )
 )
+_BEFORE_NAME = _DECORATORS | {
+    "modifiers", "comment", "modifier", "line_comment", "block_comment",
+}  # fmt: skip
+"""What may come before the name of a definition."""
 _PARAMETER_FIELDS = ("parameters", "parameter", "class_parameters")
 _PARAMETER_TYPES = frozenset(
     ("function_value_parameters", "parameters", "formal_parameters", "parameter_list",
@@ -256,11 +265,11 @@ def _returns(definition: Definition, language: str) -> str:
     return ""
 
 
-def _generics(node: Node, outer: Node) -> tuple[str, ...]:
+def _generics(node: Node, outer: Node, language: str) -> tuple[str, ...]:
     given = node.child_by_field_name("type_parameters")
     if given is None and outer.type == "template_declaration":
         given = outer.child_by_field_name("parameters")
-    if given is None:
+    if given is None and language in ("csharp", "go"):
         given = next((c for c in node.named_children[:8] if c.type == "type_parameter_list"), None)
     return tuple(one_line(node_text(child), 80) for child in given.named_children) if given else ()
 

@@ -29,6 +29,7 @@ _NESTING_COMMENTS = {
     "kotlin": ("/*", "*/"), "swift": ("/*", "*/"), "rust": ("/*", "*/"), "scala": ("/*", "*/"),
     "haskell": ("{-", "-}"),
 }  # fmt: skip
+_NOT_A_BREAK = re.compile(rb"[^\r\n]")
 _USUAL_DEPTH = 8
 _NOT_BRACKETS = bytes(code for code in range(256) if code not in b"()[]{}")
 _AS_ROUND = bytes.maketrans(b"[{]}", b"(())")
@@ -38,6 +39,8 @@ _EXPORT_MACRO = re.compile(
     rb"(?=[ \t]+\w+(?:::\w+)*\s*(?:final\b|[:{]))"
 )
 _MACRO = rb"[A-Z][A-Z0-9_]{2,}(?:\([^()\n]*\))?"
+# Looks behind after the first letter: a search is quicker if a pattern starts with characters.
+_MACRO_WORD = rb"[A-Z](?<![\w#].)[A-Z0-9_]{2,}(?:\([^()\n]*\))?"
 _NAME = rb"(?:~?[A-Za-z_]\w*(?:::~?\w+)*|operator[ \t]*(?:\(\)|[^\s\w(]{1,3}))"
 _NESTED_CALL = rb"\((?:[^()\\]|\((?:[^()\\]|\([^()\\]*\))*\))*\)"
 """Arguments of a macro; without a backslash, which continues the line of a definition."""
@@ -47,7 +50,7 @@ _MACROS = (
     # On a line of its own: ``FMT_EXPORT``, ``Q_OBJECT``, ``BEGIN_NAMESPACE(x)``.
     (
         re.compile(
-            rb"(?<!\\\n)(?<!\\\r\n)^()[ \t]*[A-Z][A-Z0-9_]{2,}(?:"
+            rb"^(?<!\\\n)(?<!\\\r\n)[ \t]*[A-Z][A-Z0-9_]{2,}(?:"
             + _NESTED_CALL
             + rb")?[ \t]*(?=\r?$)(?!\r?\n[ \t]*[<.?:+*/&|=,)-])",
             re.MULTILINE,
@@ -57,30 +60,26 @@ _MACROS = (
     # Before a type and a name: ``API_EXPORT int open(``.
     (
         re.compile(
-            rb"(?<![\w#])()" + _MACRO + rb"(?=\s+(?:[a-z_~][\w:]*|[A-Z]\w*[a-z]\w*)"
+            _MACRO_WORD + rb"(?=\s+(?:[a-z_~][\w:]*|[A-Z]\w*[a-z]\w*)"
             rb"[\w:<>,*&~ \t]*?[ \t*&]" + _NAME + rb"[ \t]*\()"
         ),
         b"",
     ),
     # Before a keyword: ``EXPORT template <typename T>``.
     (
-        re.compile(rb"(?<![\w#])()" + _MACRO + rb"(?=\s+(?:template|class|struct|union|enum)\b)"),
+        re.compile(_MACRO_WORD + rb"(?=\s+(?:template|class|struct|union|enum)\b)"),
         b"",
     ),
     # Before a constructor: ``CONSTEXPR Shelf(int size) : size_(size) {}``.
     (
-        re.compile(
-            rb"(?<![\w#])()"
-            + _MACRO
-            + rb"(?=\s+\w+\([^;{}]{0,300}\)\s*(?:noexcept\s*)?:\s*\w+[({])"
-        ),
+        re.compile(_MACRO_WORD + rb"(?=\s+\w+\([^;{}]{0,300}\)\s*(?:noexcept\s*)?:\s*\w+[({])"),
         b"",
     ),
     # In a condition: ``if CONSTEXPR (size > 1)``.
     (re.compile(rb"(\bif)[ \t]+[A-Z][A-Z0-9_]{2,}(?=[ \t]*\()"), b""),
     # After the parameters or the name: ``int count() GUARDED_BY(lock);``.
     (
-        re.compile(rb"(?<=[\w)])()\s+" + _MACRO + rb"(?=\s*(?:[;{]|const\b|override\b|->))"),
+        re.compile(rb"\s(?<=[\w)]\s)\s*" + _MACRO + rb"(?=\s*(?:[;{]|const\b|override\b|->))"),
         b"",
     ),
     # Between a keyword and a name: ``class EXPORT_MACRO Name``.
@@ -135,9 +134,10 @@ def _parse_without_macros(parser: Parser, data: bytes, tree: Tree) -> Tree:
 
 
 def _blank(instead: bytes, match: re.Match[bytes]) -> bytes:
-    """Replace all of a match but its first group, so that no line or offset changes."""
-    rest = match[0][len(match[1]) + len(instead) :]
-    return match[1] + instead + bytes(code if code in b"\r\n" else 32 for code in rest)
+    """Replace all of a match but its group, if it has one, so that no line or offset changes."""
+    kept: bytes = match[1] if match.re.groups else b""
+    rest = match[0][len(kept) + len(instead) :]
+    return kept + instead + _NOT_A_BREAK.sub(b" ", rest)
 
 
 def _measure_errors(tree: Tree) -> tuple[int, int]:
@@ -194,9 +194,16 @@ def _is_parseable(text: str, data: bytes, comment: tuple[str, str] | None) -> bo
         return False
     if text.count("<") > text.count(">") + _DEEPEST_BRACKETS and text.count("<") * 16 > len(text):
         return False
-    if len(data) > _TRIED_FROM and len(compress(data, 1)) * _MOST_REPETITIVE < len(data):
+    return not (len(data) > _TRIED_FROM and _is_repetitive(data)) and _is_shallow(data)
+
+
+def _is_repetitive(data: bytes) -> bool:
+    """Whether a text compresses so well that it is data."""
+    # The whole does not compress to less than its start, which usually is too much already.
+    start = compress(data[: len(data) // 4], 1)
+    if len(start) * _MOST_REPETITIVE > 1.2 * len(data):
         return False
-    return _is_shallow(data)
+    return len(compress(data, 1)) * _MOST_REPETITIVE < len(data)
 
 
 def _is_shallow(data: bytes) -> bool:
