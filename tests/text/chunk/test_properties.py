@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lookfar.common.lines import Lines
 from lookfar.model import Block, Chunk, Document, Section, Span
 from lookfar.text.chunk.headings import Sizes, chunk
 from lookfar.text.normalise import normalise
@@ -105,6 +106,16 @@ def test_chunks_tile_the_text(counter: str, text: str, sizes: Sizes) -> None:
         assert 1 <= item.part <= item.parts
         if item.part == 1:
             assert item.overlap == 0
+
+
+@examples
+@given(TEXTS, SIZES)
+def test_spans_have_the_lines_of_the_text(text: str, sizes: Sizes) -> None:
+    """Lines are taken from the sections where a chunk has their boundaries."""
+    document = document_of(text)
+    lines = Lines(document.text)
+    for each in chunk(document, sizes, count):
+        assert each.span == lines.span(each.span.start, each.span.end)
 
 
 @examples

@@ -14,7 +14,8 @@ joined with the text before the first heading. All other chunks keep their ids.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from lookfar.common.lines import Lines
@@ -53,7 +54,7 @@ def chunk(document: Document, sizes: Sizes, count: CountTokens) -> list[Chunk]:
         groups = merge(document.sections, groups, sizes)
     usual = Splitter(document, sizes, count, sizes.max_tokens)
     small = Splitter(document, sizes, count, sizes.part_tokens or sizes.max_tokens)
-    lines = Lines(document.text)
+    find_span = _make_span_finder(document)
     spans: list[tuple[_Group, Span, int, int, int]] = []
     for group in groups:
         parts = [Part(group.start, group.end, group.tokens)]
@@ -62,9 +63,26 @@ def chunk(document: Document, sizes: Sizes, count: CountTokens) -> list[Chunk]:
             parts = splitter.parts(group.start, group.end, document.sections[group.first].body)
         for number, part in enumerate(parts, 1):
             overlap = splitter.overlap(parts[number - 2], part) if number > 1 else 0
-            span = lines.span(part.start - overlap, part.end)
+            span = find_span(part.start - overlap, part.end)
             spans.append((group, span, overlap, number, len(parts)))
     return list(_make_chunks(document, spans))
+
+
+def _make_span_finder(document: Document) -> Callable[[int, int], Span]:
+    """Return a function for spans, which counts lines only if sections do not have them."""
+    text, spans = document.text, [section.span for section in document.sections]
+    line_at = {span.start: span.start_line for span in spans}
+    if spans and spans[-1].end == len(text):
+        line_at[len(text)] = spans[-1].end_line + 1
+    find_lines = cache(lambda: Lines(text))
+
+    def find_span(start: int, end: int) -> Span:
+        first, after = line_at.get(start), line_at.get(end)
+        if first is None or after is None or text[end - 1] != "\n" or end <= start:
+            return find_lines().span(start, end)
+        return Span(start, end, first, after - 1)
+
+    return find_span
 
 
 def _make_chunks(

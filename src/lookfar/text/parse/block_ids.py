@@ -95,16 +95,17 @@ def find_block_references(
     text: str, body: int, blocks: Iterable[Block]
 ) -> tuple[list[Link], list[str]]:
     """Return the references ``((id))`` of Logseq as links, and the ids that a text declares."""
-    if "((" not in text and "id::" not in text:
-        return [], []
-    is_outside = outside_of(blocks)
-    references = [
-        Link("label", match[1].lower(), "", "", match.start(), match.end())
-        for match in _REFERENCE.finditer(text, body)
-        if is_outside(match.start())
-    ]
-    declared = [match[1].lower() for match in _PROPERTY.finditer(text, body)]
-    return references, declared
+    references: list[Link] = []
+    if "((" in text and "))" in text:
+        is_outside = outside_of(blocks)
+        references = [
+            Link("label", match[1].lower(), "", "", match.start(), match.end())
+            for match in _REFERENCE.finditer(text, body)
+            if is_outside(match.start())
+        ]
+    if "id::" not in text:
+        return references, []
+    return references, [match[1].lower() for match in _PROPERTY.finditer(text, body)]
 
 
 def _list_markers(text: str, body: int) -> Iterator[re.Match[str]]:

@@ -77,7 +77,11 @@ def find_rst_links(text: str, blocks: Sequence[Block]) -> FoundLinks:
 def is_myst(text: str) -> bool:
     """Whether a Markdown text uses the roles, labels or directives of MyST."""
     # Most texts do not, and to look for a few characters is much quicker than a pattern.
-    if _ROLE_START.search(text) and any(match[1] for match in _MYST_ROLE.finditer(text)):
+    if (
+        "}`" in text
+        and _ROLE_START.search(text)
+        and any(match[1] for match in _MYST_ROLE.finditer(text))
+    ):
         return True
     if ")=" in text and _MYST_LABEL.search(text):
         return True
