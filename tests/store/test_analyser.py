@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookfar.store.keywords.analyser import _by_run, analyse, has_cjk, stem, terms_of
+from lookfar.store.keywords.analyser import (
+    _ASCII_RUN,
+    CLINGING,
+    _by_run,
+    _expand,
+    analyse,
+    expand,
+    has_cjk,
+    stem,
+    terms_of,
+)
 from processor_time import processor_time_below
 
 examples = settings(max_examples=300, deadline=None, derandomize=True)
@@ -181,6 +191,14 @@ def test_text_in_another_script_changes_no_term(text: str, neighbour: str) -> No
 def test_splitting_into_words_first_changes_no_term(text: str) -> None:
     """A text is split without a regex before its words are analysed; ``_by_run`` has none of it."""
     assert analyse(text).split() == " ".join(_by_run(text)).split()
+
+
+@examples
+@given(st.text(alphabet="aBcS12__", min_size=1) | st.text(alphabet="aBs1_-.':+#", min_size=1))
+def test_a_name_without_joints_has_the_terms_of_its_run(word: str) -> None:
+    """Most names are one run, for which the pattern is not needed."""
+    runs = _ASCII_RUN.findall(word.strip(CLINGING))
+    assert expand(word).split() == " ".join(map(_expand, runs)).split()
 
 
 def test_cjk_is_detected() -> None:

@@ -103,7 +103,7 @@ class _Records(dict[str, _Record]):
         return record
 
     def _make(self, word: str) -> _Record:
-        components = split_compound(word)
+        components = () if word.isalpha() else split_compound(word)
         if components:
             # Most new words are compounds of words that are known already.
             records = [self[component] for component in components]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookfar.embed import tokens
-from lookfar.embed.pieces import Pieces, parts, words
+from lookfar.embed.pieces import LONGEST_PART, Pieces, parts, words
 from lookfar.embed.providers import BUNDLED
 from lookfar.embed.unit_vectors import SingleModel, normalise_rows
 from lookfar.errors import ModelUnavailable
@@ -126,9 +126,10 @@ class _PartCache(tokens.TokenCache):
 
     def tokenize(self, part: str) -> bytes:
         # In lower case, a part may be longer than the longest, or have other parts.
-        again = parts(part)
-        if again != [part]:
-            return b"".join(map(self.__getitem__, again))
+        if not part.isascii() or len(part) > LONGEST_PART or not part.islower():
+            again = parts(part)
+            if again != [part]:
+                return b"".join(map(self.__getitem__, again))
         return array("H", self._split(part)).tobytes()
 
 
