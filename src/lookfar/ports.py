@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -114,6 +115,13 @@ class Version:
     """Typed front matter, inline fields and tags, and the day that a note is about."""
     doubts: tuple[str, ...] = ()
     """Warnings about how its text was read: a guessed encoding, or parts without text."""
+
+    def __reduce__(self) -> tuple[type[Version], tuple[Any, ...]]:
+        # Twice as fast as the state of a dataclass, which names every field.
+        return Version, _read_fields(self)
+
+
+_read_fields = attrgetter(*(entry.name for entry in fields(Version)))
 
 
 class Known(NamedTuple):

@@ -70,6 +70,14 @@ def children() -> list[int]:
     return found
 
 
+def test_a_version_is_the_same_in_another_process(recipe: Recipe) -> None:
+    """Versions have a shorter form for pipes, in which no field may be missing."""
+    preparer = Preparer(recipe, HashedEmbedder())
+    outcomes = [outcome for batch in requests_of(recipe) for outcome in preparer.run(batch, set)]
+    assert any(isinstance(outcome, Version) for outcome in outcomes)
+    assert pickle.loads(pickle.dumps(outcomes)) == outcomes
+
+
 def test_a_pool_returns_the_same_outcomes_in_the_same_order(recipe: Recipe) -> None:
     """Seen to fail when the batch that was asked for last came first, and when the child ran as
 
