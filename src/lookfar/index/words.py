@@ -108,7 +108,7 @@ class _Records(dict[str, _Record]):
             # Most new words are compounds of words that are known already.
             records = [self[component] for component in components]
             terms = "".join([record[0] for record in records])
-            return f"{word.lower()} {terms}", b"".join([record[1] for record in records])
+            return f"{word.strip('_').lower()} {terms}", b"".join([record[1] for record in records])
         terms = expand(word)
         return f"{terms} " if terms else "", self._pieces(word)
 

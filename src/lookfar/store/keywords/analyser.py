@@ -118,13 +118,17 @@ def expand(word: str) -> str:
 
 
 def split_compound(word: str) -> Sequence[str]:
-    """Return the components of a name such as ``os.path`` or ``real-time``; none of other words.
+    """Return the components of a name such as ``os.path`` or ``make_path``; none of other words.
 
-    The terms of such a word are the whole in lower case, followed by those of each component.
+    The terms of such a word are the whole in lower case, without ``_`` at its ends, followed by
+    those of each component.
     """
-    if len(word) > LONGEST_TERM or not _COMPOUND.fullmatch(word):
+    if len(word) > LONGEST_TERM:
         return ()
-    return word.replace("-", ".").split(".")
+    if word.islower() and word.isascii() and word.replace("_", "").isalpha():
+        components = [part for part in word.split("_") if part]
+        return components if len(components) > 1 else ()
+    return word.replace("-", ".").split(".") if _COMPOUND.fullmatch(word) else ()
 
 
 def _normalise(text: str) -> str:
