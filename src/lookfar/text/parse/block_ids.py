@@ -19,10 +19,11 @@ from lookfar.model import Block, Document, Link
 from lookfar.text.normalise import ByteOffsets
 from lookfar.text.parse.links import outside_of
 
-_NAMED_MARKER = re.compile(r"(?:(?<=\s)|^)\^(?=[0-9-]*[A-Za-z])[A-Za-z0-9-]+[ \t]*$", re.MULTILINE)
+# Looks behind after the first character: a search is quicker if a pattern starts with one.
+_NAMED_MARKER = re.compile(r"\^(?<!\S\^)(?=[0-9-]*[A-Za-z])[A-Za-z0-9-]+[ \t]*$", re.MULTILINE)
 """An id with a letter, as programs generate them; ``^2`` may be a power."""
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_MARKER = re.compile(r"(?:(?<=\s)|^)\^([A-Za-z0-9-]+)[ \t]*$", re.MULTILINE)
+_MARKER = re.compile(r"\^(?<!\S\^)([A-Za-z0-9-]+)[ \t]*$", re.MULTILINE)
 """An id at the end of a line."""
 _PROPERTY = re.compile(rf"^[ \t]*(?:[-*+][ \t]+)?id::[ \t]*({_UUID})[ \t]*$", re.MULTILINE)
 """The id of a block in Logseq."""
