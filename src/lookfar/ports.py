@@ -117,7 +117,7 @@ class Version:
     """Warnings about how its text was read: a guessed encoding, or parts without text."""
 
     def __reduce__(self) -> tuple[type[Version], tuple[Any, ...]]:
-        # Twice as fast as the state of a dataclass, which names every field.
+        # Quicker than the state of a dataclass, which names every field.
         return Version, _read_fields(self)
 
 

@@ -57,8 +57,8 @@ LONGEST_TERM = 64
 _CACHED_LENGTH = 32
 _CACHED_RUNS = 200_000
 _CACHED_PARTS = 1 << 13
-"""Different words share their parts: ``userName`` and ``user_id``. More of them would take
-megabytes in every worker, and on 500,000 words of code save 2 % of the readings."""
+"""Different words share their parts: ``userName`` and ``user_id``. With eight times as
+many, 93 instead of 90 % of the parts in code are known, for 11 MB more in every worker."""
 
 
 class _Expansions(dict[str, str]):
