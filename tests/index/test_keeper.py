@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from leaks import leaving_nothing_open
 from lookfar.errors import InvalidArgument
 from lookfar.index import freshness
 from lookfar.index.keeper import Keeper, Pass
@@ -78,9 +77,10 @@ def test_a_change_is_indexed_without_any_question(library: Library, root: Path) 
     before = passes(library)
     write(root / "one.md", "zebra")
     (root / "two.md").unlink()
-    wait_for(lambda: passes(library) > before)
-    assert library.status().stale == ()
-    assert library.status().counts.documents == 2
+    # One pass or two: a busy machine may stop this thread between the two changes.
+    wait_for(lambda: library.status(check=False).counts.documents == 2)
+    wait_for(lambda: library.status().stale == ())
+    assert passes(library) > before
 
 
 @with_fences
@@ -555,17 +555,21 @@ def test_it_survives_whatever_the_update_raises(root: Path, tmp_path: Path) -> N
 
 def test_it_waits_longer_after_each_failure(root: Path, tmp_path: Path) -> None:
     times: list[float] = []
+    planned: list[float] = []
 
     def fail(_: Work) -> None:
         times.append(time.monotonic())
         raise OSError("no room")
 
     keeper = make(root, tmp_path / "c", fail)
+    keeper._on_pass = lambda _: planned.append(keeper._retry_at)
     keeper.start()
     wait_for(lambda: len(times) == 4)
     keeper.stop()
-    first, second, third = (after - before for before, after in pairwise(times))
-    assert first < second < third
+    # A busy machine is late, but no attempt is made before its time.
+    assert all(at >= earliest for at, earliest in zip(times[1:], planned, strict=False))
+    least = [earliest - failed for failed, earliest in zip(times, planned, strict=False)]
+    assert all(pause >= 0.05 * 2**failures for failures, pause in enumerate(least)), least
 
 
 def test_everything_is_compared_now_and_then(root: Path, tmp_path: Path) -> None:
@@ -631,17 +635,13 @@ def test_draining_a_stopped_keeper_does_not_wait(root: Path, tmp_path: Path) -> 
 
 
 def test_starting_and_stopping_leaves_nothing_behind(root: Path, tmp_path: Path) -> None:
-    def open_files() -> int:
-        return len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-
     keeper = make(root, tmp_path / "c", Recorder())
     keeper.start()
     keeper.stop()
-    before = threading.active_count(), open_files()
-    for _ in range(20):
-        keeper.start()
-        keeper.start()
-        assert keeper.drain(DEADLINE)
-        keeper.stop()
-        keeper.stop()
-    assert (threading.active_count(), open_files()) == before
+    with leaving_nothing_open():
+        for _ in range(20):
+            keeper.start()
+            keeper.start()
+            assert keeper.drain(DEADLINE)
+            keeper.stop()
+            keeper.stop()

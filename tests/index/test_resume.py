@@ -34,21 +34,27 @@ OTHER = {**SETTINGS, "chunk.max_tokens": 40, "chunk.hard_max_tokens": 60}
 """Other chunks, so another epoch."""
 FILES = 60
 
-# A checkpoint after every batch, and a word about it; batches of a few files.
+# A checkpoint after every batch, and a word about it; batches of a few files. A few checkpoints
+# after the one that the test waits for, the build stops: a slow test must not find it finished.
 BUILD = """
-    import json, sys
+    import json, sys, time
     from lookfar.index import build, progress
     from lookfar.library import Library
     from lookfar.store.sqlite.write_session import EpochWriter
     progress._CHECKPOINT_SECONDS, progress._CHECKPOINT_SHARE = 0.0, 1e9
     build._BATCH_FILES = 4
-    root, index, settings, rebuild, processes = sys.argv[1:]
+    root, index, settings, rebuild, processes, last = sys.argv[1:]
+    left = int(last)
     if processes == "processes":
         build._WORTH_PROCESSES = 0
     original = EpochWriter.checkpoint
     def checkpoint(self):
+        global left
         original(self)
         print(self.embedded, flush=True)
+        left -= 1
+        if not left:
+            time.sleep(600)
     EpochWriter.checkpoint = checkpoint
     with Library.open(root, index_dir=index, settings=json.loads(settings)) as library:
         print("ready", flush=True)
@@ -67,20 +73,24 @@ def pages(root: Path) -> None:
         (root / f"{number:02}.md").write_text(f"# Page {number}\n\n" + "\n".join(parts))
 
 
-def start(
-    root: Path, index: Path, settings: dict[str, Any], how: str = "", processes: str = ""
-) -> subprocess.Popen[str]:
-    arguments = (str(root), str(index), json.dumps(settings), how, processes)
-    return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(BUILD), *arguments],
+def kill_build(
+    root: Path,
+    index: Path,
+    settings: dict[str, Any],
+    checkpoints: int,
+    *,
+    how: str = "",
+    processes: str = "",
+    pause: float = 0.0,
+) -> int:
+    """Kill a build after some checkpoints; return how many chunks it had embedded at least."""
+    arguments = (root, index, json.dumps(settings), how, processes, checkpoints + 2)
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(BUILD), *map(str, arguments)],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
     )
-
-
-def killed(child: subprocess.Popen[str], checkpoints: int, pause: float = 0.0) -> int:
-    """Kill a build after some checkpoints; return how many chunks it had embedded at least."""
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     lines = [child.stdout.readline() for _ in range(checkpoints)]
@@ -127,8 +137,11 @@ def test_after_kill_9_a_build_resumes(root: Path, tmp_path: Path, how: str) -> N
             if how == "replacing":
                 old.index()
                 before = visible_state(old)
-            child = start(root, index, settings, processes=how)
-            done = killed(child, chance.randrange(1, 12), chance.uniform(0.0, 0.03))
+            done = kill_build(
+                *(root, index, settings, chance.randrange(1, 12)),
+                processes=how,
+                pause=chance.uniform(0.0, 0.03),
+            )
             assert 0 < done < total
             if how == "replacing":
                 assert visible_state(old) == before
@@ -156,7 +169,7 @@ def test_a_build_killed_repeatedly_still_finishes(root: Path, tmp_path: Path) ->
     """Every attempt resumes the one before it, which had resumed itself."""
     expected, total = scratch(root, tmp_path / "scratch", SETTINGS)
     for checkpoints in (3, 6, 9, 12):  # Files this new are looked at again, hence ever more.
-        killed(start(root, tmp_path / "index", SETTINGS), checkpoints)
+        kill_build(root, tmp_path / "index", SETTINGS, checkpoints)
     with Library.open(root, index_dir=tmp_path / "index", settings=SETTINGS) as library:
         report = library.index()
         assert report.unchanged >= 4 * 12
@@ -167,7 +180,7 @@ def test_a_build_killed_repeatedly_still_finishes(root: Path, tmp_path: Path) ->
 
 def test_files_changed_since_the_checkpoint_are_read_again(root: Path, tmp_path: Path) -> None:
     """Seen to fail when a resumed session put a second live version of the same file."""
-    killed(start(root, tmp_path / "index", SETTINGS), 5)
+    kill_build(root, tmp_path / "index", SETTINGS, 5)
     (root / "00.md").write_text("# Changed\n\namber ember amber\n")
     (root / "01.md").unlink()
     (root / "02.md").write_bytes(b"binary\0")
@@ -221,7 +234,7 @@ def test_a_damaged_leftover_is_not_resumed(
 ) -> None:
     """Seen to fail when only the fingerprint was compared."""
     expected, total = scratch(root, tmp_path / "scratch", SETTINGS)
-    killed(start(root, tmp_path / "index", SETTINGS), 6)
+    kill_build(root, tmp_path / "index", SETTINGS, 6)
     with Library.open(root, index_dir=tmp_path / "index", settings=SETTINGS) as library:
         (left,) = library.index_dir.glob("epoch-*")
         damage(left)
@@ -242,7 +255,7 @@ def test_leftovers_of_another_recipe_are_removed_by_the_next_writer(
     index = tmp_path / "index"
     with Library.open(root, index_dir=index, settings=SETTINGS) as library:
         library.index()
-        killed(start(root, index, {**SETTINGS, "chunk.max_tokens": 30}), 3)
+        kill_build(root, index, {**SETTINGS, "chunk.max_tokens": 30}, 3)
         assert epochs(library) == ["epoch-1", "epoch-2"]
     (root / "new.md").write_text("amber\n")
     expected, _ = scratch(root, tmp_path / "scratch", next_settings)
@@ -261,9 +274,9 @@ def test_a_rebuild_ignores_leftovers(root: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
     with Library.open(root, index_dir=index, settings=SETTINGS) as library:
         library.index()
-        killed(start(root, index, SETTINGS, "rebuild"), 3)
+        kill_build(root, index, SETTINGS, 3, how="rebuild")
         assert library.index(rebuild=True).added == FILES
-        killed(start(root, index, SETTINGS, "rebuild"), 3)
+        kill_build(root, index, SETTINGS, 3, how="rebuild")
         assert len(epochs(library)) == 2
         (root / "new.md").write_text("amber\n")
         assert library.index().added == 1

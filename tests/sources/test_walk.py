@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from leaks import leaving_nothing_open
 from lookfar.errors import RootNotFound
 from lookfar.library import Library
 from lookfar.model import Skipped
@@ -308,10 +309,9 @@ def test_an_edited_ignore_file_reaches_every_folder_below(tmp_path: Path) -> Non
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     plant(tmp_path, "a/b/c.md", "d/e.md")
-    before = len(os.listdir("/proc/self/fd"))
-    result = walk(Root.open(tmp_path), Policy())
-    walk(Root.open(tmp_path), Policy(), before=result)
-    assert len(os.listdir("/proc/self/fd")) == before
+    with leaving_nothing_open():
+        result = walk(Root.open(tmp_path), Policy())
+        walk(Root.open(tmp_path), Policy(), before=result)
 
 
 def test_without_descriptors_the_walk_is_the_same(tmp_path: Path) -> None:

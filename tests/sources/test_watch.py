@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from harness import amount
+from leaks import leaving_nothing_open
 from lookfar.ports import Batch
 from lookfar.sources.confine import Root
 from lookfar.sources.folder import mounts, watch
@@ -645,21 +646,17 @@ def test_where_others_write_from_elsewhere_a_fence_proves_nothing(
 
 
 def test_starting_and_stopping_leaves_nothing_behind(root: Path) -> None:
-    def open_files() -> int:
-        return len(os.listdir("/proc/self/fd")) if LINUX else 0
-
     for exact in (True, False):
         watcher = FolderWatcher(Root.open(root), Policy(), 250, exact=exact)
         watcher.start(lambda: None)
         watcher.stop()
-        before = threading.active_count(), open_files()
-        for _ in range(20):
-            watcher.start(lambda: None)
-            watcher.start(lambda: None)
-            assert watcher.healthy
-            watcher.stop()
-            watcher.stop()
-        assert (threading.active_count(), open_files()) == before
+        with leaving_nothing_open():
+            for _ in range(20):
+                watcher.start(lambda: None)
+                watcher.start(lambda: None)
+                assert watcher.healthy
+                watcher.stop()
+                watcher.stop()
         assert not watcher.healthy
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import subprocess
 import threading
 import time
@@ -12,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from harness import amount, report
+from leaks import leaving_nothing_open
 from lookfar.model import Filters
 from lookfar.store.keywords.tantivy_index import KeywordIndex
 from store.shelf import Shelf, pages, python, serving_epoch, words
-from waiting import wait_for as wait_until
 
 FILES = 12
 ACTIVATIONS = amount(50, 500)
@@ -249,11 +247,6 @@ def test_readers_survive_a_replaced_epoch(shelf: Shelf) -> None:
     assert problems == []
 
 
-def _open_things() -> tuple[int, int]:
-    gc.collect()
-    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
-
-
 def test_opening_and_closing_leaks_nothing(shelf: Shelf, tmp_path: Path) -> None:
     """Seen to fail when a session that was not activated kept its connection."""
     shelf.write(state(1))
@@ -273,11 +266,6 @@ def test_opening_and_closing_leaks_nothing(shelf: Shelf, tmp_path: Path) -> None
             assert list((tmp_path / "never").glob("epoch-*")) == []
 
     cycle(0)
-    before = _open_things()
-    for number in range(1, 51):
-        cycle(number)
-    # Threads of other tests may be at work in this process: a leak stays, they end.
-    wait_until(
-        lambda: all(now <= then + 1 for now, then in zip(_open_things(), before, strict=True)),
-        lambda: (_open_things(), before),
-    )
+    with leaving_nothing_open(more=1):
+        for number in range(1, 51):
+            cycle(number)

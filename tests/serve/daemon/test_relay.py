@@ -145,7 +145,7 @@ def test_malformed_json_is_passed_to_the_daemon(start: Start) -> None:
     assert client.pid(2)
 
 
-def test_stdout_holds_nothing_but_the_protocol_when_input_is_a_pipe() -> None:
+def test_stdout_holds_nothing_but_the_protocol_when_input_is_a_pipe(patient: None) -> None:
     """``printf ... | lookfar mcp``: input ends before the first answer, which still comes."""
     lines = [{"jsonrpc": "2.0", "id": n, "method": "sleep", "params": {"seconds": 0.2}}
              for n in range(20)]  # fmt: skip
@@ -161,7 +161,7 @@ def test_stdout_holds_nothing_but_the_protocol_when_input_is_a_pipe() -> None:
     assert done.stderr == ""
 
 
-def test_the_last_line_needs_no_line_end() -> None:
+def test_the_last_line_needs_no_line_end(patient: None) -> None:
     done = subprocess.run(
         [sys.executable, "-c", RELAY],
         input='{"jsonrpc": "2.0", "id": 1, "method": "echo"}',
@@ -202,7 +202,7 @@ def test_input_ends_while_idle(start: Start, patient: None) -> None:
     assert client.wait() == 0
 
 
-def test_input_ends_while_a_short_request_runs(start: Start) -> None:
+def test_input_ends_while_a_short_request_runs(start: Start, patient: None) -> None:
     client = start()
     client.pid(1)
     client.request(2, "sleep", seconds=0.5)
@@ -317,7 +317,7 @@ def test_stdout_is_closed_by_the_client() -> None:
     process.stdin.close()
 
 
-def test_one_socket_for_both_directions() -> None:
+def test_one_socket_for_both_directions(patient: None) -> None:
     """Some clients pass a socket; a half-closed one must not end the relay early."""
     ours, theirs = socket.socketpair()
     ours.settimeout(DEADLINE)
