@@ -28,6 +28,17 @@ def processor_time_below(seconds: float) -> Iterator[None]:
 
 
 def scale_by_load(seconds: float) -> float:
-    """Return a limit for real time, longer if more processes want to run than there are cores."""
+    """Return a limit for real time, longer if more processes want to run than there are cores.
+
+    In a container the number of cores may say little, so some work is timed, too.
+    """
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return seconds * max(1.0, load / (os.cpu_count() or 1))
+    return seconds * max(1.0, load / (os.cpu_count() or 1), _measure_slowness())
+
+
+def _measure_slowness() -> float:
+    """Return how many times longer some work takes than the processor time it uses."""
+    started, used = time.monotonic(), time.thread_time()
+    while (worked := time.thread_time() - used) < 0.05:
+        pass
+    return (time.monotonic() - started) / worked

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import lookfar
+from waiting import DEADLINE
 
 NAMES = [
     "Answer", "Edit", "Filters", "GenerationDiff", "GenerationInfo", "Hit", "IndexReport",
@@ -61,7 +62,11 @@ def test_the_version_is_that_of_the_package() -> None:
 def test_importing_the_package_is_instant() -> None:
     program = "import sys, lookfar; print(*sys.modules)"
     modules = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE,
     ).stdout.split()
     assert not {"numpy", "tantivy", "click", "lookfar.library"} & set(modules)
 

@@ -14,6 +14,7 @@ from edit.faulty import editor
 from harness import amount, report
 from lookfar.errors import Conflict
 from lookfar.model import Edit
+from waiting import DEADLINE
 
 RACES = amount(30, 500)
 """With each of two ways to share a folder: the promise is about a thousand together."""
@@ -62,7 +63,7 @@ class Writer:
         return self._process.stdout.readline().strip()
 
     def close(self) -> None:
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=DEADLINE)
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["one index", "two indexes"])

@@ -18,6 +18,7 @@ from lookfar.embed import hub
 from lookfar.embed.card import choose_file
 from lookfar.embed.hub import Fetching
 from lookfar.errors import ModelUnavailable
+from waiting import DEADLINE
 
 NAME = "acme/tiny-model"
 COMMIT = "c0ffee" + "0" * 34
@@ -278,7 +279,7 @@ def test_concurrent_downloads_get_the_same_model(server: Hub, tmp_path: Path) ->
     for item in threads:
         item.start()
     for item in threads:
-        item.join(60)
+        item.join(DEADLINE)
     assert [item for item in folders if isinstance(item, Exception)] == []
     assert len(set(map(str, folders))) == 1
     assert (Path(str(folders[0])) / "onnx" / "model.onnx").read_bytes() == WEIGHTS

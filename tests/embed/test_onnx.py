@@ -22,6 +22,7 @@ from lookfar.embed.onnx import OnnxEmbedder, batches, pool
 from lookfar.embed.providers import in_workers, open_embedder
 from lookfar.errors import InvalidConfig, ModelUnavailable
 from lookfar.library import Library
+from waiting import DEADLINE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -361,7 +362,7 @@ def test_it_is_shared_by_threads(tmp_path: Path) -> None:
     for each in threads:
         each.start()
     for each in threads:
-        each.join(60)
+        each.join(DEADLINE)
     assert wrong == []
 
 

@@ -20,6 +20,7 @@ from lookfar.embed.providers import in_workers, open_embedder
 from lookfar.embed.remote import RemoteEmbedder
 from lookfar.errors import InvalidConfig, LookfarError, ModelUnavailable
 from lookfar.library import Library
+from waiting import DEADLINE
 
 KEY = "sk-very-secret-1234567890"
 
@@ -171,7 +172,7 @@ def test_a_silent_service_times_out(service: Service) -> None:
     over = threading.Event()
 
     def slow(*_: Any) -> tuple[int, dict[str, str], Any]:
-        over.wait(60)
+        over.wait(DEADLINE)
         return 500, {}, {}
 
     embedder, _ = opened(service, timeout_seconds=0.2, retries=0)

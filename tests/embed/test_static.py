@@ -16,6 +16,7 @@ from lookfar.embed import static, tokens
 from lookfar.embed.static import StaticEmbedder
 from lookfar.errors import ModelUnavailable
 from processor_time import processor_time_below
+from waiting import DEADLINE
 
 TEXTS = [
     "How do I configure the cache?",
@@ -101,7 +102,7 @@ print(sha256(vectors.tobytes()).hexdigest(), embedder.fingerprint)
 def test_another_process_gives_the_same(embedder: StaticEmbedder, model: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(texts=TEXTS, model=str(model))],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=DEADLINE, check=True,
     )  # fmt: skip
     digest = sha256(embedder.embed(TEXTS).tobytes()).hexdigest()
     assert result.stdout.split() == [digest, embedder.fingerprint]

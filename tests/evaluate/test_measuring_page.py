@@ -13,6 +13,7 @@ from lookfar.evaluate.judged import read_judged
 from lookfar.evaluate.metrics import METRICS
 from lookfar.evaluate.results import Results, Scored, results_as_json
 from lookfar.serve.show.scoreboard import json_shape
+from waiting import DEADLINE
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
@@ -38,7 +39,7 @@ def test_the_python_example_runs(tmp_path: Path) -> None:
         env={**os.environ, "LOOKFAR_EMBED_PROVIDER": "hash"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=DEADLINE,
         check=False,
     )
     assert result.returncode == 0, result.stderr

@@ -17,7 +17,7 @@ from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.store.sqlite.snapshot import EpochSnapshot
 from lookfar.store.vectors.reuse import KEPT
-from waiting import wait_for
+from waiting import DEADLINE, wait_for
 
 BASE = {"index.workers": 1, "git.history": False, "embed.provider": "hash"}
 PAGES = 12
@@ -35,7 +35,7 @@ class Model(HashedEmbedder):
 
     def embed(self, texts: Any) -> Any:
         self.asked.set()
-        assert self.go_on.wait(60)
+        assert self.go_on.wait(DEADLINE)
         if self.fails:
             raise ModelUnavailable("The model is away.", hint="Wait.")
         return super().embed(texts)
@@ -198,7 +198,7 @@ def test_the_old_index_answers_while_the_new_one_is_built(
     slow.go_on.clear()
     with opened(root, tmp_path) as library:
         library.watch()
-        assert slow.asked.wait(60)
+        assert slow.asked.wait(DEADLINE)
         answer = library.search("word3 zebra")
         assert answer.hits[0].uri == "3.md"
         assert answer.generation == 1

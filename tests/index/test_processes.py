@@ -21,6 +21,7 @@ import lookfar.errors
 from harness import amount, report
 from index.visible_state import VOCABULARY, visible_state
 from lookfar.library import Library
+from waiting import DEADLINE
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 TRIALS = amount(3, 50)
@@ -188,6 +189,6 @@ def test_verify_keeps_the_locks_of_readers(root: Path, tmp_path: Path) -> None:
             " print(c.execute('SELECT count(*) FROM meta').fetchone()[0]); c.close()"
         )
         other = child("-c", script, catalogue)
-        assert int(other.communicate(timeout=60)[0]) > 0
+        assert int(other.communicate(timeout=DEADLINE)[0]) > 0
         assert log.exists(), "another process took the log away"
         assert library.verify() == []

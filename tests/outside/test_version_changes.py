@@ -7,7 +7,6 @@ by its first digits alone (2.1 in 2.10), and when the sections of a changelog we
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from lookfar.serve.tools.read import READ
 from lookfar.serve.tools.search import SEARCH
 from lookfar.serve.tools.tool import Session
 from outside.installed import install_node, install_python, write
+from processor_time import processor_time_below
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -123,17 +123,15 @@ def test_many_changes_are_compared_in_time_that_grows_with_their_number() -> Non
         return _read_api("c", {"lib/a.py": text}, set())
 
     old, new = read("old"), read("new")
-    started = time.process_time()
-    assert {change.kind for change in _compare(old, new)} == {"removed", "added"}
-    assert time.process_time() - started < 0.5
+    with processor_time_below(0.5):
+        assert {change.kind for change in _compare(old, new)} == {"removed", "added"}
 
 
 def test_a_changelog_with_odd_numbers_is_read() -> None:
     text = f"# {'9' * 5_000}\n\nA.\n\n# 1{'.1' * 50_000}!\n\nB.\n\n# 2.2\n\nC.\n"
-    started = time.process_time()
-    notes = _find_notes("c", {"CHANGELOG.md": text}, version_key("2.1"), version_key("2.2"))
+    with processor_time_below(1.0):
+        notes = _find_notes("c", {"CHANGELOG.md": text}, version_key("2.1"), version_key("2.2"))
     assert [note.version for note in notes] == ["2.2"]
-    assert time.process_time() - started < 1.0
     assert version_key(f"1.{'9' * 5_000}") > version_key("1.9")
 
 

@@ -21,6 +21,7 @@ from lookfar.errors import InvalidArgument
 from lookfar.retrieve.grep.literals import derive_need
 from lookfar.retrieve.grep.matcher import make_matcher
 from lookfar.retrieve.grep.syntax import parse
+from waiting import DEADLINE
 
 # Letters with other cases in ASCII and beyond (the Kelvin sign, the long s), letters without, and
 # characters of one to four bytes.
@@ -283,7 +284,10 @@ def _ripgrep(folder: Path, lines: list[str], pattern: str, *, fold: bool, litera
     file.write_bytes("".join(f"{line}\n" for line in lines).encode())
     options = ["--json", "--no-config", "-i" if fold else "-s", *(["-F"] if literal else [])]
     done = subprocess.run(
-        [RG, *options, "-e", pattern, "--", str(file)], capture_output=True, check=False, timeout=60
+        [RG, *options, "-e", pattern, "--", str(file)],
+        capture_output=True,
+        check=False,
+        timeout=DEADLINE,
     )
     assert done.returncode in (0, 1), done.stderr
     matches: Found = []

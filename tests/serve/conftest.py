@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lookfar.serve.cli.main import cli
+from waiting import DEADLINE
 
 HANDBOOK = Path(__file__).parent.parent.parent / "examples" / "handbook"
 
@@ -77,7 +78,7 @@ def process() -> Process:
             env={**os.environ, "PYTHONIOENCODING": "utf-8", **(env or {})},
             capture_output=True,
             encoding="utf-8",
-            timeout=60,
+            timeout=DEADLINE,
             check=False,
             **more,
         )

@@ -17,6 +17,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from lookfar.serve.cli.main import cli
+from waiting import DEADLINE
 
 
 def offered(*words: str) -> list[tuple[str, str]]:
@@ -69,7 +70,11 @@ def test_completion_opens_no_library() -> None:
     program += "try: main()\nexcept SystemExit: pass\n"
     program += "print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE,
     )
     heavy = {"numpy", "tantivy", "rich", "sqlite3", "lookfar.library", "subprocess"}
     assert heavy & set(done.stderr.split()) == set()
@@ -84,7 +89,7 @@ def test_each_shell_gets_its_script(shell: str) -> None:
     program = shutil.which(shell)
     if program is not None:  # Where the shell is there, it has to understand the script.
         checked = subprocess.run(
-            [program, "-n"], input=result.stdout, capture_output=True, text=True, timeout=60,
+            [program, "-n"], input=result.stdout, capture_output=True, text=True, timeout=DEADLINE,
             check=False,
         )  # fmt: skip
         assert checked.returncode == 0, checked.stderr
@@ -123,8 +128,12 @@ def test_a_real_bash_completes(words: list[str], expected: str, handbook: Path) 
     """
     environment = {**os.environ, "PATH": f"{binary}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
-        ["bash", "--norc", "-c", script], capture_output=True, text=True, timeout=60, check=True,
+        ["bash", "--norc", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=True,
         env=environment,
-    )  # fmt: skip
+    )
     assert "-F _lookfar_completion lookfar" in done.stdout
     assert expected in done.stdout.splitlines()

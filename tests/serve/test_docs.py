@@ -19,6 +19,7 @@ from lookfar.serve.cli.main import cli
 from lookfar.serve.show import json_shapes
 from lookfar.serve.toolsets import ALL, NAMES
 from script_modules import load_script
+from waiting import DEADLINE
 
 ROOT = Path(__file__).parent.parent.parent
 SHOWN = [name for name, command in cli.commands.items() if not command.hidden]
@@ -167,7 +168,7 @@ def test_python_examples_run(block: str, tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples" / "handbook", tmp_path / "handbook")
     result = subprocess.run(
         [sys.executable, "-c", block],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
 

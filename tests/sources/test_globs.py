@@ -176,7 +176,7 @@ SLOW = [
 
 @pytest.mark.parametrize("pattern", SLOW)
 def test_no_pattern_is_slow(pattern: str) -> None:
-    with processor_time_below(0.1):
+    with processor_time_below(0.5):
         matches = glob_matcher(pattern)
         for path in ("a" * 4095, "a/" * 2047 + "c", "ab" * 2000, "a" * 60, "aaaa/" * 800 + "x"):
             matches(path)

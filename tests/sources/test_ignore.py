@@ -249,7 +249,7 @@ def test_limits_are_reported_not_hidden(tmp_path: Path) -> None:
 )
 def test_no_line_is_slow(line: str) -> None:
     """Seen to fail when what a wildcard has taken could be given back."""
-    with processor_time_below(0.1):
+    with processor_time_below(0.5):
         rules = IgnoreFile("", (line + "\n").encode())
         for path in ("a" * 255, "a/" * 2000 + "c", "a" * 60):
             rules.decide(path, path.rsplit("/", 1)[-1], False)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from store.shelf import Elsewhere, Shelf, python
+from waiting import DEADLINE
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def elsewhere() -> Elsewhere:
 
     def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            python(code, *arguments), capture_output=True, text=True, timeout=60, check=False
+            python(code, *arguments), capture_output=True, text=True, timeout=DEADLINE, check=False
         )
 
     return run

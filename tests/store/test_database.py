@@ -22,6 +22,7 @@ from lookfar.errors import (
 from lookfar.store.ground import database
 from lookfar.store.sqlite.store import CollectionStore
 from store.shelf import Elsewhere, Shelf, change_row, epoch_folder, python
+from waiting import DEADLINE
 
 
 def test_a_file_that_is_not_a_database_is_damage(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_many_processes_open_an_index_at_once(shelf: Shelf) -> None:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    errors = [process.communicate(timeout=60)[1] for process in processes]
+    errors = [process.communicate(timeout=DEADLINE)[1] for process in processes]
     assert errors == [""] * 8
 
 

@@ -14,6 +14,7 @@ from leaks import leaving_nothing_open
 from lookfar.model import Filters
 from lookfar.store.keywords.tantivy_index import KeywordIndex
 from store.shelf import Shelf, pages, python, serving_epoch, words
+from waiting import DEADLINE
 
 FILES = 12
 ACTIVATIONS = amount(50, 500)
@@ -130,7 +131,7 @@ def test_readers_see_whole_generations_while_many_are_activated(shelf: Shelf) ->
     for thread in threads:
         thread.join()
     assert problems == []
-    out, errors = follower.communicate(timeout=60)
+    out, errors = follower.communicate(timeout=DEADLINE)
     assert errors == ""
     assert int(out) > 1
     assert check(shelf) == ACTIVATIONS + 1
@@ -215,7 +216,7 @@ def test_another_process_sees_a_generation_as_soon_as_it_is_activated(shelf: She
         reader.stdin.write("?\n")
         reader.stdin.flush()
         seen.append(reader.stdout.readline().strip())
-    _, errors = reader.communicate(timeout=60)
+    _, errors = reader.communicate(timeout=DEADLINE)
     assert errors == ""
     assert seen == [str(number) for number in range(2, 8)]
 

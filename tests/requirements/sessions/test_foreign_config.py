@@ -16,6 +16,7 @@ import pytest
 
 from embedding_service import Service
 from requirements.sessions.client import TRANSPORTS, Client, launch, serving
+from waiting import DEADLINE
 
 KEY = "sk-from-the-user"
 
@@ -329,4 +330,4 @@ def test_variables_of_the_client_reach_the_daemon(tmp_path: Path) -> None:
                 process.kill()
                 process.communicate()
     finally:
-        launch(("daemon", "stop"), home).communicate(timeout=60)
+        launch(("daemon", "stop"), home).communicate(timeout=DEADLINE)

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from lookfar.serve.cli.main import cli
 from lookfar.serve.daemon import endpoint
 from lookfar.serve.daemon.client_session import SERVICES
+from waiting import DEADLINE
 
 Run = Callable[..., Result]
 Ask = Callable[..., dict[str, Any]]
@@ -108,7 +109,7 @@ def test_the_daemon_releases_a_deleted_folder(handbook: Path, process: Process) 
     """The daemon has the folder open, and must stop watching it."""
     options = {"index_dir": "", "settings": {"embed.provider": "hash"}}
     request = endpoint.make_request("call", [str(handbook)], options)
-    connection = endpoint.connect(request, endpoint.daemon_command(SERVICES), timeout=60)
+    connection = endpoint.connect(request, endpoint.daemon_command(SERVICES), timeout=DEADLINE)
     try:
         asked = json.dumps({"method": "statuses", "arguments": {}}).encode() + b"\n"
         connection.socket.sendall(asked)

@@ -17,6 +17,7 @@ import tiny_transformer
 from lookfar.evaluate import Comparison, advise_tiers, read_results
 from lookfar.evaluate.metrics import METRICS
 from lookfar.serve.cli.eval import _METRICS
+from waiting import DEADLINE
 
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., Result]
@@ -440,7 +441,11 @@ def test_the_command_knows_every_metric() -> None:
 def test_the_command_line_does_not_load_what_measures() -> None:
     program = "import sys, lookfar.serve.cli.main; print(*sys.modules)"
     output = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE,
     ).stdout.split()
     assert "lookfar.serve.cli.eval" in output
     assert not {"numpy", "lookfar.library", "lookfar.evaluate"} & set(output)

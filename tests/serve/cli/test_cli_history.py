@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from click.testing import Result
 
+from waiting import DEADLINE
+
 Run = Callable[..., Result]
 Ask = Callable[..., dict[str, Any]]
 
@@ -44,7 +46,7 @@ def repository(tmp_path: Path) -> Path:
 def git(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> None:
     subprocess.run(
         ["git", "-C", str(folder), *arguments],
-        check=True, capture_output=True, timeout=60, env={**os.environ, **(env or {})},
+        check=True, capture_output=True, timeout=DEADLINE, env={**os.environ, **(env or {})},
     )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from lookfar.serve.daemon.session_options import (
     build_session_options,
     parse_plain_session,
 )
+from waiting import DEADLINE
 
 EVERY = (NO_DAEMON, *OFFER_OPTIONS, INDEX_DIR)
 
@@ -63,6 +64,10 @@ def test_the_short_path_does_not_import_click() -> None:
     program = "import lookfar.serve.entry, lookfar.serve.daemon.client_session, sys\n"
     program += "print(*sys.modules)"
     loaded = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE,
     ).stdout.split()
     assert not {"click", "rich", "anyio", "numpy", "lookfar.serve.cli"} & set(loaded)

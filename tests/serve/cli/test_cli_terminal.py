@@ -45,7 +45,11 @@ def test_help_and_version(process: Process) -> None:
 def test_help_imports_nothing_heavy() -> None:
     program = "import sys, lookfar.serve.cli.main; print(*sys.modules)"
     output = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=DEADLINE,
     ).stdout.split()
     heavy = {"numpy", "tantivy", "tokenizers", "rich", "sqlite3", "yaml", "lookfar.library"}
     assert heavy & set(output) == set()
@@ -195,7 +199,11 @@ def test_an_interrupt_while_starting_leaves_no_trace() -> None:
     program += "sys.argv = ['lookfar', 'status']; builtins.__import__ = stop\n"
     program += "main()\n"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
     )
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
@@ -214,7 +222,7 @@ def test_a_closed_pipe_is_not_an_error(command: str, tmp_path: Path) -> None:
         f"{lookfar} {command.format(folder=folder)} {flags} | head -1; echo ${{PIPESTATUS[0]}}"
     )
     result = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", script], capture_output=True, text=True, timeout=DEADLINE, check=False
     )
     assert result.stdout.splitlines()[-1] == "0"
     assert result.stderr == ""

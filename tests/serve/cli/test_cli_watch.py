@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import DEADLINE
+
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
 
 
@@ -46,7 +48,7 @@ def test_watch_reports_each_pass_and_stops_on_a_signal(handbook: Path, how: sign
         assert "1 added" in line
         assert line.endswith("(new.md)\n")
         process.send_signal(how)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=DEADLINE)
     assert (process.returncode, out, err) == (0, "", "stopped\n")
 
 
@@ -59,12 +61,12 @@ def test_with_json_each_pass_is_an_object_on_a_line(handbook: Path) -> None:
         second = json.loads(process.stdout.readline())
         assert (second["removed"], second["only"]) == (1, ["onboarding.md"])
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=60) == ("", "")
+        assert process.communicate(timeout=DEADLINE) == ("", "")
     assert process.returncode == 0
 
 
 def test_an_invalid_debounce_is_refused(handbook: Path) -> None:
     with watching(handbook, "--debounce-ms", 5) as process:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=DEADLINE)
     assert process.returncode == 2
     assert "250" in err

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from waiting import DEADLINE
+
 HERE = Path(__file__).parent
 PACKAGE = HERE / "package.json"
 OLDEST_NODE = 24
@@ -72,7 +74,7 @@ def find_node() -> Node:
     for program in candidates:
         home = program.parent if os.name == "nt" else program.parent.parent / "lib"
         node = Node(program, home / "node_modules" / "npm" / "bin" / "npm-cli.js")
-        version = node.run("--version", timeout=60).stdout.strip()
+        version = node.run("--version", timeout=DEADLINE).stdout.strip()
         major = re.match(r"v(\d+)\.", version)
         if major and int(major[1]) >= OLDEST_NODE and node.npm.exists():
             return node

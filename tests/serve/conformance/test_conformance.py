@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from loopback_ports import choose_port
 from serve.conformance import target
 from serve.conformance.suite import Check, Suite, Unavailable
 from waiting import DEADLINE
@@ -62,8 +63,7 @@ def suite(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
 @pytest.fixture(scope="session")
 def url(suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the target, started for these tests."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = choose_port()
     folder = tmp_path_factory.mktemp("target")
     # Nobody's configuration and nobody's indexes.
     own = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}

@@ -140,7 +140,7 @@ def command(home: Path, *arguments: object, **more: str) -> subprocess.Completed
         env=environment(home, **more),
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=DEADLINE,
         check=False,
     )
 

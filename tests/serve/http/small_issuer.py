@@ -25,6 +25,8 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from waiting import DEADLINE
+
 CALLBACK = "http://127.0.0.1/callback"
 
 
@@ -187,7 +189,7 @@ def read_location(url: str) -> tuple[str, dict[str, str]]:
     import http.client
 
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.netloc, timeout=60)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=DEADLINE)
     connection.request("GET", f"{parts.path}?{parts.query}")
     response = connection.getresponse()
     target = response.headers["Location"] or ""

@@ -326,6 +326,6 @@ def test_tracing_is_not_imported_by_default() -> None:
         " or m == 'lookfar.serve.http.traces'])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE, check=True
     )
     assert done.stdout.strip() == "[]"

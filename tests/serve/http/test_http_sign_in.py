@@ -21,6 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from serve.http.asking import Answer, Served, command, serving
 from serve.http.signing_in import Memory, challenge, resource, sign_in, try_token
 from serve.http.small_issuer import Issuer, SigningKey, forge, issuing, read_location
+from waiting import DEADLINE
 
 METADATA = "/.well-known/oauth-protected-resource"
 SPOKEN = {"Accept": "application/json, text/event-stream"}
@@ -367,7 +368,9 @@ def test_a_client_of_the_protocol_signs_in_and_steps_up(
     asked = len(issuer.scopes)
 
     async def run() -> tuple[str, str]:
-        async with httpx2.AsyncClient(auth=sign_in(served, Memory(), agree), timeout=60) as http:
+        async with httpx2.AsyncClient(
+            auth=sign_in(served, Memory(), agree), timeout=DEADLINE
+        ) as http:
             transport = streamable_http_client(resource(served), http_client=http)
             async with Client(transport, mode=mode) as client:
                 found = await client.call_tool("search", {"query": "lantern"})

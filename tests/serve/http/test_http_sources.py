@@ -16,7 +16,7 @@ import pytest
 from lookfar.serve.http.tokens import add
 from outside.served_site import Site, serve_site
 from serve.http.asking import Answer, Served, events, serving
-from waiting import wait_for
+from waiting import DEADLINE, wait_for
 
 LOCAL = ("--set", "outside.allow_private=true", "--set", "outside.pause_ms=0")
 
@@ -87,7 +87,7 @@ def test_the_stream_reports_a_fetch_that_can_be_stopped(served: Served, pages: S
     held = threading.Event()
 
     def wait(request: Any) -> None:
-        held.wait(60)
+        held.wait(DEADLINE)
         request.answer(200, b"<h1>Late</h1><p>Late.</p>")
 
     pages.answers["/docs/keys"] = wait
@@ -116,13 +116,13 @@ def test_a_stopped_update_does_not_go_on_with_the_next_source(served: Served, pa
 
     def wait(request: Any) -> None:
         asked.set()
-        held.wait(60)
+        held.wait(DEADLINE)
         request.answer(200, b"<h1>Start</h1><p>Late.</p>")
 
     pages.answers["/docs/"] = wait
     try:
         _post(served, "source_update")
-        assert asked.wait(60)
+        assert asked.wait(DEADLINE)
         assert _post(served, "source_stop").json["stopped"]
     finally:
         held.set()

@@ -23,6 +23,7 @@ from lookfar.serve.http.statuses import IssuerUnavailable
 from lookfar.serve.http.tokens import Tokens
 from lookfar.serve.http.visits import Visit, Watch
 from serve.http.small_issuer import Issuer, SigningKey, issuing
+from waiting import DEADLINE
 
 KEY = SigningKey.make("a")
 DISCOVERY = "/.well-known/oauth-authorization-server"
@@ -109,7 +110,7 @@ def test_only_one_request_waits_for_a_slow_issuer(
 
     def answer_late(*request: Any) -> Any:
         asked.set()
-        go_on.wait(60)
+        go_on.wait(DEADLINE)
         return answer(*request)
 
     async def work() -> None:

@@ -7,7 +7,6 @@ checks, and more, with a small issuer of our own.
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from mcp.shared.auth import (
     OAuthClientInformationFull,
 )
 
+from loopback_ports import choose_port
 from serve.conformance.suite import Unavailable, find_node, installed
 from serve.http.asking import Served, serving
 from serve.http.signing_in import Memory, challenge, resource, sign_in, try_token
@@ -40,9 +40,7 @@ class RealIssuer:
     def __init__(self, cache: Path) -> None:
         self._node = find_node()
         self._modules = installed(self._node, HERE / "package.json", cache)
-        with socket.socket() as bound:
-            bound.bind(("127.0.0.1", 0))
-            self.port = bound.getsockname()[1]
+        self.port = choose_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.resources: dict[str, str] = {ELSEWHERE: SCOPES}
         self._process: subprocess.Popen[str] | None = None

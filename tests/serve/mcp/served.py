@@ -77,7 +77,7 @@ class Home:
             env={**self.env, **more.pop("env", {})},
             capture_output=True,
             encoding="utf-8",
-            timeout=60,
+            timeout=DEADLINE,
             check=False,
             **more,
         )

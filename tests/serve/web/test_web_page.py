@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from processor_time import scale_by_load
 from serve.http.asking import Served, serving
 from serve.web.chrome import Chrome, Page
 from serve.web.corpus import MANY, TEXTS, write_corpus
 from text.extract.made_pdf import column, make_pdf
+from waiting import wait_for
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Chromium is driven over POSIX pipes")
 
@@ -232,6 +232,11 @@ def newest(served: Served) -> int:
     return int(kept[-1]["generation"])
 
 
+def finds(served: Served, word: str) -> bool:
+    hits = served.ask("POST", "/api/search", {"query": word}).json["hits"]
+    return any(word in hit["text"] for hit in hits)
+
+
 def test_a_change_is_seen_compared_and_rolled_back(page: Page, changing: Served) -> None:
     page.open(f"{changing.address}/#/generations")
     page.wait("document.querySelectorAll('.generations li').length === 1")
@@ -242,6 +247,9 @@ def test_a_change_is_seen_compared_and_rolled_back(page: Page, changing: Served)
     (changing.root / "sea" / "fog.md").write_text("# Fog\n\nRing the bell.\n", encoding="utf-8")
     # The page is not reloaded: it gets an event.
     page.wait("document.querySelectorAll('.generations li').length >= 2")
+    # One pass or two: a busy machine may stop this thread between the two changes.
+    for word in ("kerosene", "bell"):
+        wait_for(lambda: finds(changing, word), "both changes are indexed")  # noqa: B023
     last = newest(changing)
     page.wait(
         "document.querySelector('.generations li.active').textContent"
@@ -380,16 +388,14 @@ def test_the_browser_refuses_what_our_own_code_never_asks_for(
 # --- many ---------------------------------------------------------------------------------------
 
 
-SCROLLED = """new Promise((done) => {
+SCROLL = """new Promise((done) => {
     const pane = document.querySelector('.results');
-    let [most, count] = [0, 0];
+    let count = 0;
     const step = () => {
-        const began = performance.now();
         pane.scrollTop += 240;
         pane.dispatchEvent(new Event('scroll'));
         void pane.offsetHeight;
-        most = Math.max(most, performance.now() - began);
-        if (++count < 30) requestAnimationFrame(step); else done(most);
+        if (++count < 30) requestAnimationFrame(step); else done();
     };
     step();
 })"""
@@ -413,9 +419,9 @@ def test_ten_thousand_results_stay_quick(page: Page, many: Served) -> None:
     assert page.eval("document.querySelector('.hit').getAttribute('aria-setsize')") == str(MANY)
     page.eval("document.querySelector('.results').scrollTop = 5000 * 120")
     page.wait(shows(5001))
-    # Frames while it is scrolled: a list of ten thousand nodes would take hundreds of milliseconds.
-    longest = page.eval(SCROLLED)
-    assert longest < scale_by_load(500)
+    # A list of ten thousand nodes would take hundreds of milliseconds for each of thirty frames.
+    seconds = page.measure(SCROLL)
+    assert seconds < 3
     seen: list[str] = page.eval(
         "[...document.querySelectorAll('.hit .crumbs bdi:first-child')].map((e) => e.textContent)"
     )
