@@ -135,6 +135,31 @@ def test_the_end_of_the_log_is_written(tmp_path: Path) -> None:
     assert '"message":"stopping"' in file.read_text()
 
 
+AT_ONCE = """
+import os, signal, sys
+from lookfar.serve.cli import serve
+from lookfar.serve.entry import main
+
+announce = serve._announce
+
+def announce_and_stop(address):
+    announce(address)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+serve._announce = announce_and_stop
+sys.exit(main())
+"""
+
+
+def test_a_signal_right_after_the_announcement_is_handled(tmp_path: Path) -> None:
+    """Seen to fail when the address was announced before signals were handled."""
+    file = tmp_path / "serve.log"
+    options = ("--log-file", file)
+    with serving(tmp_path, *options, start=("-c", AT_ONCE), access_log=False) as served:
+        assert served.process.wait(DEADLINE) == 0
+    assert '"message":"stopping"' in file.read_text()
+
+
 def test_probes_need_no_token_and_tell_nothing(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(exist_ok=True)

@@ -74,9 +74,15 @@ class _Server(uvicorn.Server):
     """A server that stops in order: new requests go elsewhere, streams end, answers finish."""
 
     def __init__(
-        self, config: uvicorn.Config, changes: Changes, stop: Stopping, drain_seconds: float
+        self,
+        config: uvicorn.Config,
+        changes: Changes,
+        stop: Stopping,
+        drain_seconds: float,
+        on_started: Callable[[], None],
     ) -> None:
         super().__init__(config)
+        self._on_started = on_started
         self._changes = changes
         self._stop = stop
         self._drain_seconds = drain_seconds
@@ -93,6 +99,12 @@ class _Server(uvicorn.Server):
             self._drains, self.force_exit = False, True
         else:
             self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            # Not before: until uvicorn handles signals, one would end the process without order.
+            self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._stop.draining = True
@@ -251,13 +263,14 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
             sign_in=sign_in,
         )
         collect_seldom()
-        server = _Server(_configure(app, settings), changes, stop, settings.drain_seconds)
 
         def announce() -> None:
             on_ready(address)
             _log.info("started", extra={"address": address, "version": __version__})
 
-        anyio.run(_serve, server, bound, changes, announce)
+        uvicorn_config = _configure(app, settings)
+        server = _Server(uvicorn_config, changes, stop, settings.drain_seconds, announce)
+        anyio.run(_serve, server, bound, changes)
 
 
 def _open_sign_in(settings: ServeSettings, address: str) -> SignIn | None:
@@ -305,11 +318,8 @@ def _configure(app: Any, settings: ServeSettings) -> uvicorn.Config:
     )
 
 
-async def _serve(
-    server: _Server, bound: socket.socket, changes: Changes, ready: Callable[[], None]
-) -> None:
+async def _serve(server: _Server, bound: socket.socket, changes: Changes) -> None:
     changes.bind_loop()
-    ready()
     await server.serve(sockets=[bound])
 
 
