@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -46,6 +48,31 @@ def pytest_xdist_auto_num_workers() -> int | None:
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
     return max(2, (os.cpu_count() or 1) * 3 // 2)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the run a temporary directory of its own, which is removed at its end.
+
+    Runtime folders of daemons, and whatever killed processes leave, are in it. Workers and other
+    processes inherit it. Its path is short, because paths of sockets must be, and every user can
+    enter it. ``tmp_path`` stays where it was: pytest keeps the last few for a look at a failure.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    folder, before = tempfile.mkdtemp(prefix="lf"), os.environ.get("TMPDIR")
+    os.chmod(folder, 0o755)
+    _choose_temporary_directory(folder)
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    config.add_cleanup(lambda: _choose_temporary_directory(before))
+
+
+def _choose_temporary_directory(folder: str | None) -> None:
+    if folder is None:
+        del os.environ["TMPDIR"]
+    else:
+        os.environ["TMPDIR"] = folder
+    tempfile.tempdir = None
 
 
 @pytest.hookimpl(wrapper=True)

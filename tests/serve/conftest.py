@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from forked import run_lookfar
 from lookfar.serve.cli.main import cli
 from waiting import DEADLINE
 
@@ -73,14 +73,7 @@ def process() -> Process:
     def process(
         *arguments: object, env: dict[str, str] | None = None, **more: Any
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "lookfar", *map(str, arguments)],
-            env={**os.environ, "PYTHONIOENCODING": "utf-8", **(env or {})},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=DEADLINE,
-            check=False,
-            **more,
-        )
+        variables = {**os.environ, "PYTHONIOENCODING": "utf-8", **(env or {})}
+        return run_lookfar(*arguments, env=variables, encoding="utf-8", timeout=DEADLINE, **more)
 
     return process

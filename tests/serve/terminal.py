@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import pytest
+
+from forked import start_lookfar
+from waiting import DEADLINE
 
 
 def on_terminal(
@@ -13,20 +15,20 @@ def on_terminal(
 ) -> tuple[int, str]:
     """Run the command on its own terminal, type the input, and return all output."""
     pty = pytest.importorskip("pty")
-    pid, master = pty.fork()
-    if pid == 0:
-        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})}
-        command = [sys.executable, "-m", "lookfar", *map(str, arguments)]
-        os.execve(sys.executable, command, environment)
+    master, terminal = pty.openpty()
+    given = {"TERM": "xterm-256color", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"}
+    ends = dict.fromkeys(("stdin", "stdout", "stderr"), terminal)
+    process = start_lookfar(*arguments, env={**os.environ, **given, **(env or {})}, **ends)
+    os.close(terminal)
     os.write(master, typed.encode())
     output = b""
     while True:
         try:
             more = os.read(master, 65536)
-        except OSError:
+        except OSError:  # The other end is closed.
             break
         if not more:
             break
         output += more
     os.close(master)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), output.decode("utf-8", "replace")
+    return process.wait(DEADLINE), output.decode("utf-8", "replace")

@@ -19,7 +19,11 @@ from waiting import DEADLINE
 SMALL = {f"{n}.md": f"# Page {n}\n\ncommon word{n}\n" for n in range(10)}
 
 
-def large(seed: int, count: int = 300) -> dict[str, str | None]:
+LARGE = 120
+"""As many documents as do not fit on the small disk."""
+
+
+def large(seed: int, count: int) -> dict[str, str | None]:
     """Text that does not compress well."""
     chance = random.Random(seed)
     return {
@@ -37,7 +41,7 @@ def test_a_full_disk_is_typed_and_the_old_generation_serves(
     shelf.write(SMALL)
     before = shelf.everything()
     with pytest.raises(IOFailed) as raised:
-        shelf.write(large(1), rebuild=rebuild)
+        shelf.write(large(1, LARGE), rebuild=rebuild)
     assert raised.value.code in ("DISK_FULL", "IO_ERROR")
     assert raised.value.hint
     assert shelf.everything() == before
@@ -47,8 +51,8 @@ def test_a_full_disk_is_typed_and_the_old_generation_serves(
     assert again.store.verify() == []
     again.store.close()
     subprocess.run(["mount", "-o", "remount,size=200m", str(small_disk)], check=True)
-    shelf.write(large(1), rebuild=rebuild)
-    assert len(shelf.everything()) == 300 + (0 if rebuild else 10)
+    shelf.write(large(1, LARGE), rebuild=rebuild)
+    assert len(shelf.everything()) == LARGE + (0 if rebuild else 10)
     assert shelf.store.verify() == []
     shelf.store.close()
 
@@ -56,7 +60,7 @@ def test_a_full_disk_is_typed_and_the_old_generation_serves(
 def test_a_failed_first_build_frees_its_space(small_disk: Path) -> None:
     shelf = Shelf(small_disk / "index")
     with pytest.raises(IOFailed):
-        shelf.write(large(2))
+        shelf.write(large(2, LARGE))
     assert not shelf.store.exists
     assert list(shelf.store.folder.glob("epoch-*")) == []
     shelf.write(SMALL)

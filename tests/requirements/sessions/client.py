@@ -11,7 +11,6 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from forked import start_lookfar
 from waiting import DEADLINE
 
 TRANSPORTS: Final = ("stdio", "http")
@@ -203,8 +203,8 @@ def launch(
 ) -> subprocess.Popen[str]:
     """Start ``lookfar`` with these arguments."""
     home.mkdir(parents=True, exist_ok=True)
-    return subprocess.Popen(
-        [sys.executable, "-m", "lookfar", *map(str, arguments)],
+    return start_lookfar(
+        *arguments,
         env=environment(home, **variables),
         cwd=cwd or home,
         stdin=subprocess.PIPE,

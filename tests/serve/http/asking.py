@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from forked import run_lookfar, start_lookfar
 from sample_files import write_files
 from waiting import DEADLINE, wait_for
 
@@ -135,13 +136,8 @@ def write_documents(root: Path) -> Path:
 
 def command(home: Path, *arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
     """A command line that ends by itself."""
-    return subprocess.run(
-        [sys.executable, "-m", "lookfar", *map(str, arguments)],
-        env=environment(home, **more),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=DEADLINE,
-        check=False,
+    return run_lookfar(
+        *arguments, env=environment(home, **more), encoding="utf-8", timeout=DEADLINE
     )
 
 
@@ -150,20 +146,25 @@ def serving(
     folder: Path,
     *arguments: object,
     env: Mapping[str, str] | None = None,
-    start: Sequence[str] = ("-m", "lookfar"),
+    start: Sequence[str] = (),
     access_log: bool = True,
 ) -> Iterator[Served]:
-    """``lookfar serve --http`` at a free port, over documents below ``folder``."""
+    """``lookfar serve --http`` at a free port, over documents below ``folder``.
+
+    ``start`` has options of Python that start another program than ``lookfar``.
+    """
     options = [*map(str, arguments), *(["--access-log"] if access_log else [])]
     home, root = folder / "home", folder / "docs"
     home.mkdir(exist_ok=True)
     if not root.exists():
         write_documents(root)
-    process = subprocess.Popen(
-        [sys.executable, *start, "serve", "--http", str(root), "--port", "0", *options],
-        env=environment(home, **(env or {})),
-        stderr=subprocess.PIPE,
-    )
+    command = ["serve", "--http", str(root), "--port", "0", *options]
+    variables = environment(home, **(env or {}))
+    if start:
+        program = [sys.executable, *start, *command]
+        process = subprocess.Popen(program, env=variables, stderr=subprocess.PIPE)
+    else:
+        process = start_lookfar(*command, env=variables, stderr=subprocess.PIPE)
     assert process.stderr is not None
     stderr = process.stderr
     lines: list[str] = []

@@ -23,6 +23,7 @@ from anyio.from_thread import BlockingPortal
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from forked import run_lookfar, start_lookfar
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.mcp.changes import Changes
 from lookfar.serve.mcp.server import Results, make_server
@@ -72,15 +73,8 @@ class Home:
 
     def command(self, *arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
         """A command line that ends by itself."""
-        return subprocess.run(
-            [sys.executable, "-m", "lookfar", *map(str, arguments)],
-            env={**self.env, **more.pop("env", {})},
-            capture_output=True,
-            encoding="utf-8",
-            timeout=DEADLINE,
-            check=False,
-            **more,
-        )
+        env = {**self.env, **more.pop("env", {})}
+        return run_lookfar(*arguments, env=env, encoding="utf-8", timeout=DEADLINE, **more)
 
 
 class Agent:
@@ -238,10 +232,8 @@ def stdio(home: Home, *arguments: object, cwd: Path | None = None) -> StdioServe
 @contextmanager
 def http(home: Home, *arguments: object) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """``lookfar serve ARGUMENTS`` at a free port: its address and its process."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "lookfar", "serve", *map(str, arguments), "--port", "0"],
-        env=home.env,
-        stderr=subprocess.PIPE,
+    process = start_lookfar(
+        "serve", *arguments, "--port", "0", env=home.env, stderr=subprocess.PIPE
     )
     try:
         assert process.stderr is not None
