@@ -401,22 +401,25 @@ def test_every_skipped_file_is_listed_with_its_reason(tmp_path: Path) -> None:
         assert counts["binary"] == 7
 
 
-def test_events_report_the_state_once_or_until_the_listener_leaves(site: Served) -> None:
-    [(name, state)] = events(site.ask("GET", "/api/events").body)
+def test_events_report_the_state_once_or_until_the_listener_leaves(revised: Served) -> None:
+    [(name, state)] = events(revised.ask("GET", "/api/events").body)
     assert name == "state"
-    assert state["collections"][0]["documents"] == len(TEXTS) + 3
-    with site.connect() as listener:
+    documents = state["collections"][0]["documents"]
+    assert documents == len(TEXTS) + 1
+    with revised.connect() as listener:
         listener.sendall(b"GET /api/events?follow=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         heard = b""
         while b"event: state" not in heard:
             heard += listener.recv(4096)
         before = len(heard)
-        path = Path(site.root / "sea" / "late.md")
+        path = Path(revised.root / "sea" / "late.md")
         path.write_text("# Late\n\nToo late.\n", encoding="utf-8")
-        while b'"documents":%d' % (len(TEXTS) + 4) not in heard[before:]:
+        revised.ask("POST", "/api/search", {"query": "late"})
+        while b'"documents":%d' % (documents + 1) not in heard[before:]:
             heard += listener.recv(4096)
         path.unlink()
-        while b'"documents":%d' % (len(TEXTS) + 3) not in heard[before:]:
+        revised.ask("POST", "/api/search", {"query": "late"})
+        while b'"documents":%d' % documents not in heard[before:]:
             heard += listener.recv(4096)
 
 
