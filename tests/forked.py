@@ -27,6 +27,7 @@ _SUBREAPER: Final = 36
 """PR_SET_CHILD_SUBREAPER: orphans among our descendants become our children."""
 _MOST_BYTES: Final = 128 * 1024
 _SUPPORTED: Final = {"stdin", "stdout", "stderr", "env", "cwd", "encoding", "text"}
+_KEPT: Final = ("PATH", "PYTHON", "LANG", "LC_", "LD_", "TMPDIR", "VIRTUAL_ENV")
 _lock = threading.Lock()
 
 
@@ -103,8 +104,13 @@ def _fork(request: bytes, ends: Sequence[int]) -> int:
         try:
             socket.send_fds(control, [request], list(ends))
             answer = control.recv(64)
+        except OSError:
+            answer = b""
         finally:
             prctl(_SUBREAPER, 0, 0, 0, 0)
+        if not answer:
+            control.close()
+            _start_forking.cache_clear()
     return int(answer or 0)
 
 
@@ -113,9 +119,11 @@ def _start_forking() -> socket.socket:
     """Start the process that imports, and return the connection to it. It ends with this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     program = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+    # Without the places of the test that comes first: others look for processes that have those.
+    kept = {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
     subprocess.Popen(
         [sys.executable, "-c", program, str(Path(__file__)), str(theirs.fileno())],
-        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        env={**kept, "PYTHONIOENCODING": "utf-8"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=[theirs.fileno()],

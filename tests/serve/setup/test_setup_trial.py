@@ -15,6 +15,7 @@ from click.testing import Result
 from lookfar.serve.setup.trial import run_trial
 from serve.processes import end_all, marked_processes
 from serve.setup.configs import LINUX
+from waiting import wait_for
 
 Setup = Callable[..., Result]
 Report = Callable[..., dict[str, Any]]
@@ -62,7 +63,8 @@ def test_the_result_of_the_trial_is_printed(own_home: Path, setup: Setup) -> Non
     assert "Test search as Gemini CLI: " in result.stdout
     assert result.stdout.count("Test search as") == 1, "one command is asked once"
     assert "the best in guide.md:" in result.stdout
-    assert marked_processes(f"HOME={own_home}") == [], "it was asked without a daemon"
+    mark = f"HOME={own_home}"
+    wait_for(lambda: not marked_processes(mark), "without a daemon, all processes end")
 
 
 def test_a_failing_command_is_reported(own_home: Path, setup: Setup) -> None:
