@@ -38,6 +38,14 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def all_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send every report of progress, however long a client on a busy machine takes to read it."""
+    monkeypatch.setattr("lookfar.serve.mcp.server._PROGRESS_SECONDS", 0.0)
+    monkeypatch.setattr("lookfar.serve.mcp.server._PROGRESS_SHARE", 1e9)
+    monkeypatch.setattr("lookfar.serve.mcp.server._PROGRESS_PATIENCE", DEADLINE)
+
+
+@pytest.fixture
 def handbook(tmp_path: Path) -> Path:
     """A small folder of documents that a test may change."""
     return Path(shutil.copytree(HANDBOOK, tmp_path / "handbook"))

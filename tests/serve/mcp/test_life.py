@@ -142,6 +142,7 @@ def begun(place: Home, root: Path) -> Client:
 # --- builds -------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("all_progress")
 @pytest.mark.parametrize("era", ERAS)
 def test_a_build_reports_progress(
     portal: BlockingPortal, home: Home, large: Path, tmp_path: Path, era: str
@@ -168,6 +169,7 @@ def test_a_build_reports_progress(
 
 
 @linux
+@pytest.mark.usefixtures("all_progress")
 @pytest.mark.parametrize("era", ERAS)
 def test_a_build_given_up_leaves_the_old_generation_serving(
     portal: BlockingPortal, home: Home, large: Path, tmp_path: Path, era: str, made: MakePool

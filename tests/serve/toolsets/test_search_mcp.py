@@ -582,6 +582,7 @@ def test_everything_is_read_again(ask: Ask, put: Put, library: Library, unmet: U
     assert library.status().generation > before
 
 
+@pytest.mark.usefixtures("all_progress")
 @pytest.mark.parametrize("tool", ["create_index", "reindex_project"])
 def test_progress_is_reported(
     ask: Ask, session: Session, era: str, tool: str, monkeypatch: pytest.MonkeyPatch
@@ -590,8 +591,6 @@ def test_progress_is_reported(
     if tool == "reindex_project":
         ask("create_index", confirm=True)
     monkeypatch.setattr(build, "_BATCH_FILES", 1)
-    monkeypatch.setattr("lookfar.serve.mcp.server._PROGRESS_SECONDS", 0.0)
-    monkeypatch.setattr("lookfar.serve.mcp.server._PROGRESS_SHARE", 1e9)
     told: list[tuple[float, float | None, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
@@ -609,6 +608,7 @@ def test_progress_is_reported(
     assert "3 of 3 files" in (told[-1][2] or "")
 
 
+@pytest.mark.usefixtures("all_progress")
 class TestCancelling:
     @pytest.fixture
     def settings(self) -> dict[str, Any]:
