@@ -27,6 +27,9 @@ _SUBREAPER: Final = 36
 """PR_SET_CHILD_SUBREAPER: orphans among our descendants become our children."""
 _MOST_BYTES: Final = 128 * 1024
 _SUPPORTED: Final = {"stdin", "stdout", "stderr", "env", "cwd", "encoding", "text"}
+_PROBE: Final = b"{}"
+_PROBED: Final = 7
+"""The exit status of a process that was forked only to see whether it is our child."""
 _KEPT: Final = ("PATH", "PYTHON", "LANG", "LC_", "LD_", "TMPDIR", "VIRTUAL_ENV")
 _lock = threading.Lock()
 
@@ -99,24 +102,33 @@ def _fork(request: bytes, ends: Sequence[int]) -> int:
         return 0
     with _lock:
         control = _start_forking()
-        prctl = ctypes.CDLL(None).prctl
-        prctl(_SUBREAPER, 1, 0, 0, 0)
-        try:
-            socket.send_fds(control, [request], list(ends))
-            answer = control.recv(64)
-        except OSError:
-            answer = b""
-        finally:
-            prctl(_SUBREAPER, 0, 0, 0, 0)
-        if not answer:
+        if control is None:
+            return 0
+        pid = _ask(control, request, ends)
+        if not pid:
             control.close()
             _start_forking.cache_clear()
-    return int(answer or 0)
+        return pid
+
+
+def _ask(control: socket.socket, request: bytes, ends: Sequence[int]) -> int:
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_SUBREAPER, 1, 0, 0, 0)
+    try:
+        socket.send_fds(control, [request], list(ends))
+        return int(control.recv(64) or 0)
+    except OSError:
+        return 0
+    finally:
+        prctl(_SUBREAPER, 0, 0, 0, 0)
 
 
 @cache
-def _start_forking() -> socket.socket:
-    """Start the process that imports, and return the connection to it. It ends with this one."""
+def _start_forking() -> socket.socket | None:
+    """Start the process that imports, and return the connection to it. It ends with this one.
+
+    Return None where it does not work, such as where a process cannot adopt another one.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     program = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
     # Without the places of the test that comes first: others look for processes that have those.
@@ -129,6 +141,14 @@ def _start_forking() -> socket.socket:
         pass_fds=[theirs.fileno()],
     )
     theirs.close()
+    pid = _ask(ours, _PROBE, (0, 1, 2))
+    try:
+        adopted = pid and os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == _PROBED
+    except ChildProcessError:
+        adopted = False
+    if not adopted:
+        ours.close()
+        return None
     return ours
 
 
@@ -189,6 +209,8 @@ def _run_requests() -> None:
     request = _serve(socket.socket(fileno=int(sys.argv[2])))
     if request is None:
         return
+    if not request:
+        os._exit(_PROBED)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

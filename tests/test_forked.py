@@ -73,3 +73,17 @@ def test_other_options_of_python_start_an_ordinary_process(tmp_path: Path) -> No
     with start_lookfar("--version", env=env, stdout=subprocess.DEVNULL) as process:
         assert not isinstance(process, forked._Forked)
         assert process.wait(DEADLINE) == 0
+
+
+def test_where_a_process_cannot_adopt_another_an_ordinary_one_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forked, "_SUBREAPER", 0)
+    forked._start_forking.cache_clear()
+    try:
+        assert forked._start_forking() is None
+        env = environment(tmp_path)
+        done = run_lookfar("--version", env=env, encoding="utf-8", timeout=DEADLINE)
+        assert (done.returncode, done.stdout.split()[0]) == (0, "lookfar")
+    finally:
+        forked._start_forking.cache_clear()
