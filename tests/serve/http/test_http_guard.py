@@ -446,7 +446,8 @@ def test_more_host_names_can_be_configured(tmp_path: Path) -> None:
 
 
 def test_a_client_above_its_rate_must_wait(tmp_path: Path) -> None:
-    with serving(tmp_path, "--set", "serve.requests_per_second=5") as served:
+    # A busy machine sends few requests a second, but more than one.
+    with serving(tmp_path, "--set", "serve.requests_per_second=1") as served:
         answers = [served.ask("GET", "/health") for _ in range(40)]
         refused = [each for each in answers if each.status == 429]
         assert {each.status for each in answers} == {200, 429}
@@ -523,14 +524,15 @@ def test_a_websocket_is_closed() -> None:
 def test_silent_connections_are_closed(tmp_path: Path) -> None:
     """A head that never ends holds a connection for a while, and not for ever."""
     program = (
-        "import sys; from lookfar.serve.http import listen; listen._Connection.head_seconds = 0.5;"
+        "import sys; from lookfar.serve.http import listen; listen._Connection.head_seconds = 2.0;"
         "from lookfar.serve.entry import main; sys.exit(main())"
     )
     with serving(tmp_path, start=["-c", program]) as served:
         silent = [served.connect() for _ in range(20)]
         for number, connection in enumerate(silent):
             if number % 2:
-                connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127")
+                with suppress(ConnectionError):  # On a busy machine it may be closed by then.
+                    connection.sendall(b"GET /health HTTP/1.1\r\nHost: 127")
         for connection in silent:
             with suppress(ConnectionResetError):
                 assert connection.recv(100) == b""
