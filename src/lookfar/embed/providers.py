@@ -8,7 +8,7 @@ from lookfar.config import EmbedSettings
 from lookfar.ports import Embedder
 
 WITHOUT_MODEL = "none"
-BUNDLED = "static/lookfar-1"
+BUNDLED = "static/lookfar-2"
 """Name of the bundled model."""
 _LIGHT = ("", "static", "hash", WITHOUT_MODEL)
 
