@@ -193,7 +193,7 @@ def test_a_few_embedded_passages_do_not_take_part_in_every_answer(library: Libra
 
     assert run_quality_pass(folder.store, second, prefer=choose) == 1
     settings = replace(folder.settings.search, candidates=2)
-    question = "the vessel is tied to the jetty with two ropes, said the hound"
+    question = "the vessel is tied to the jetty with two ropes after long rain, said the hound"
     plan = make_plan(question, mode="vector", top_k=2, filters=Filters(), embedder=embedder)
     both = add_quality(plan, second)
     assert both.quality is not None

@@ -254,18 +254,10 @@ class Ranking:
         whole_document: bool = False,
     ) -> Ranking:
         """Return the ranking with the scores that a stage adds."""
-        # As ``replace`` does, in a fraction of the time: a question has a dozen steps.
-        return Ranking(
-            self.plan,
-            self.candidates,
-            tuple(map(add, self.scores, added)),
-            (*self.steps, Step(stage, added, note, whole_document)),
-            self.rarity,
-            self.known_share,
-            self.entries,
-            self.notes,
-            self.relevance,
-            self.named,
+        return replace(
+            self,
+            scores=tuple(map(add, self.scores, added)),
+            steps=(*self.steps, Step(stage, added, note, whole_document)),
         )
 
     def add_candidates(self, candidates: Sequence[Candidate]) -> Ranking:

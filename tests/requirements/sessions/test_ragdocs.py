@@ -386,7 +386,7 @@ def test_weak_and_similar_chunks_are_dropped(client: Client, project: Path) -> N
 def test_a_hypothesis_finds_what_it_describes(client: Client) -> None:
     shape = client.call(
         "search_with_hypothesis",
-        hypothesis="Users authenticate at login, and their session expires when they are idle.",
+        hypothesis="Visitors sign in first. After an hour of silence, their session ends.",
     )
     assert len(shape["results"]) == 5
     assert shape["results"][0]["file_path"] == "docs/authentication.md"
