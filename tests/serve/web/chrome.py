@@ -31,6 +31,9 @@ FLAGS = (
     *("--disable-dev-shm-usage", "--disable-background-networking", "--disable-sync"),
     *("--disable-component-update", "--disable-default-apps", "--mute-audio", "--hide-scrollbars"),
     *("--disable-extensions", "--no-default-browser-check", "--lang=en-US"),
+    # A tab that is not in front must not be slowed down: on a busy machine it would hardly run.
+    *("--disable-renderer-backgrounding", "--disable-background-timer-throttling"),
+    "--disable-backgrounding-occluded-windows",
 )
 KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38, "ArrowLeft": 37,
         "ArrowRight": 39, "Backspace": 8, " ": 32}  # fmt: skip
