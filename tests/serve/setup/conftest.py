@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lookfar.serve.cli.main import cli
+from serve.processes import end_all, marked_processes
 
 Setup = Callable[..., Result]
 Report = Callable[..., dict[str, Any]]
@@ -34,6 +37,17 @@ def nothing_installed(own_home: Path, project: Path, monkeypatch: pytest.MonkeyP
     for variable in ("CODEX_HOME", "CLAUDE_CONFIG_DIR"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.chdir(project)
+
+
+@pytest.fixture(autouse=True)
+def own_daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Stop the daemon that a trial starts."""
+    runtime = tempfile.mkdtemp(prefix="lf")  # Short: the names of sockets must be.
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+    monkeypatch.setenv("LOOKFAR_INDEX_WORKERS", "1")
+    yield
+    end_all(marked_processes(f"XDG_RUNTIME_DIR={runtime}"))
+    shutil.rmtree(runtime, ignore_errors=True)
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from lookfar.serve.setup.trial import run_trial
-from serve.processes import end_all, marked_processes
+from serve.processes import marked_processes
 from serve.setup.configs import LINUX
 from waiting import wait_for
 
@@ -21,17 +19,6 @@ Setup = Callable[..., Result]
 Report = Callable[..., dict[str, Any]]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the paths are those of Linux")
-
-
-@pytest.fixture(autouse=True)
-def own_daemon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Stop the daemon that a trial starts."""
-    runtime = tempfile.mkdtemp(prefix="lf")  # Short: the names of sockets must be.
-    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
-    monkeypatch.setenv("LOOKFAR_INDEX_WORKERS", "1")
-    yield
-    end_all(marked_processes(f"XDG_RUNTIME_DIR={runtime}"))
-    shutil.rmtree(runtime, ignore_errors=True)
 
 
 def test_the_written_commands_answer(own_home: Path, project: Path, report: Report) -> None:
