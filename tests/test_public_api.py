@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import lookfar
-from waiting import DEADLINE
+from python_programs import run_python
 
 NAMES = [
     "Answer", "Edit", "Filters", "GenerationDiff", "GenerationInfo", "Hit", "IndexReport",
@@ -61,13 +59,7 @@ def test_the_version_is_that_of_the_package() -> None:
 
 def test_importing_the_package_is_instant() -> None:
     program = "import sys, lookfar; print(*sys.modules)"
-    modules = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=DEADLINE,
-    ).stdout.split()
+    modules = run_python(program).stdout.split()
     assert not {"numpy", "tantivy", "click", "lookfar.library"} & set(modules)
 
 

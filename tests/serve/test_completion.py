@@ -17,6 +17,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from lookfar.serve.cli.main import cli
+from python_programs import run_python
 from waiting import DEADLINE
 
 
@@ -69,13 +70,7 @@ def test_completion_opens_no_library() -> None:
     program += "from lookfar.serve.entry import main\n"
     program += "try: main()\nexcept SystemExit: pass\n"
     program += "print(*sys.modules, file=sys.stderr)"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=DEADLINE,
-    )
+    done = run_python(program)
     heavy = {"numpy", "tantivy", "rich", "sqlite3", "lookfar.library", "subprocess"}
     assert heavy & set(done.stderr.split()) == set()
     assert "_lookfar_completion" in done.stdout

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import tiny_transformer
 from lookfar.evaluate import Comparison, advise_tiers, read_results
 from lookfar.evaluate.metrics import METRICS
 from lookfar.serve.cli.eval import _METRICS
-from waiting import DEADLINE
+from python_programs import run_python
 
 Ask = Callable[..., dict[str, Any]]
 Run = Callable[..., Result]
@@ -440,12 +438,6 @@ def test_the_command_knows_every_metric() -> None:
 
 def test_the_command_line_does_not_load_what_measures() -> None:
     program = "import sys, lookfar.serve.cli.main; print(*sys.modules)"
-    output = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=DEADLINE,
-    ).stdout.split()
+    output = run_python(program).stdout.split()
     assert "lookfar.serve.cli.eval" in output
     assert not {"numpy", "lookfar.library", "lookfar.evaluate"} & set(output)

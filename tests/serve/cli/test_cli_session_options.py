@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import click
 import pytest
 
@@ -18,7 +15,7 @@ from lookfar.serve.daemon.session_options import (
     build_session_options,
     parse_plain_session,
 )
-from waiting import DEADLINE
+from python_programs import run_python
 
 EVERY = (NO_DAEMON, *OFFER_OPTIONS, INDEX_DIR)
 
@@ -63,11 +60,5 @@ def test_anything_else_goes_to_the_full_command_line(arguments: list[str]) -> No
 def test_the_short_path_does_not_import_click() -> None:
     program = "import lookfar.serve.entry, lookfar.serve.daemon.client_session, sys\n"
     program += "print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=DEADLINE,
-    ).stdout.split()
+    loaded = run_python(program).stdout.split()
     assert not {"click", "rich", "anyio", "numpy", "lookfar.serve.cli"} & set(loaded)

@@ -23,6 +23,7 @@ from lookfar.errors import LookfarError
 from lookfar.serve.cli import exits
 from lookfar.serve.cli.main import cli
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
+from python_programs import run_python
 from serve.terminal import on_terminal
 from waiting import DEADLINE
 
@@ -44,13 +45,7 @@ def test_help_and_version(process: Process) -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     program = "import sys, lookfar.serve.cli.main; print(*sys.modules)"
-    output = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=DEADLINE,
-    ).stdout.split()
+    output = run_python(program).stdout.split()
     heavy = {"numpy", "tantivy", "tokenizers", "rich", "sqlite3", "yaml", "lookfar.library"}
     assert heavy & set(output) == set()
 
@@ -198,13 +193,7 @@ def test_an_interrupt_while_starting_leaves_no_trace() -> None:
     program += "def stop(*_, **__): raise KeyboardInterrupt\n"
     program += "sys.argv = ['lookfar', 'status']; builtins.__import__ = stop\n"
     program += "main()\n"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+    done = run_python(program, check=False)
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
-from waiting import DEADLINE
+from python_programs import run_python
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
@@ -33,13 +31,7 @@ def test_a_signal_that_does_not_wake_the_main_thread_ends_the_process(
 ) -> None:
     """Seen to fail when the main thread handled it: one that arrived right before it began to
     wait was noticed at the next request only."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(int(number))],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+    done = run_python(PROGRAM, int(number), check=False)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "closed\n", "")
 
 
@@ -51,11 +43,5 @@ def test_afterwards_signals_are_handled_as_before() -> None:
         "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    signal.pause()\n"
         "except KeyboardInterrupt:\n    print('interrupted', signal.set_wakeup_fd(-1))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-    )
+    done = run_python(program, check=False)
     assert (done.returncode, done.stdout) == (0, "interrupted -1\n"), done.stderr
