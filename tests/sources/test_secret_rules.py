@@ -74,6 +74,8 @@ def test_a_secret_in_an_ordinary_file_is_masked(each: planted.Planted) -> None:
 def test_shapes_are_looked_for_by_their_first_letter() -> None:
     for rule, shape in token_shapes._SHAPES:
         assert shape[0].isalpha(), rule
+    tokens = PASSAGES[: len(planted._TOKENS)]
+    assert [item.uri for item in tokens if not secret_by_content(item.text)] == []
     result = {finding.rule for item in PASSAGES for finding in secret_by_content(item.text)}
     assert len(result) > 30
 
@@ -101,6 +103,21 @@ def test_at_most_four_of_two_hundred_lookalikes_are_skipped() -> None:
 )
 def test_templates_prose_and_code_are_not_secrets_by_their_path(uri: str) -> None:
     assert secret_by_path(uri) is None
+
+
+@pytest.mark.parametrize("name", ["key", "env", "pem", "keystore", "Kdb", "p8", "keytab"])
+def test_a_name_that_only_equals_an_ending_is_no_evidence(name: str) -> None:
+    for folder in (name, f"server.{name}", "prod.tfstate", ".my.cnf"):
+        assert secret_by_path(f"api/keyboardevent/{folder}/index.md") is None
+        assert Policy().verdict(f"api/{folder}", is_dir=True) is None
+    assert Policy().verdict(f"api/{name}") is None
+    assert not Secrets().screen(f"api/{name}", "What the user pressed on the board.\n").refused
+    # Two lines of settings, a key and nothing else, and a block of base64 with padding.
+    key = planted._pick(planted._ALNUM, 43)
+    for text in (f"USER=deploy\nPASSWORD={key}\n", f"{key}\n", f"{key}=\n"):
+        assert Secrets().screen(f"api/{name}", text).refused
+    assert secret_by_path(f"api/server.{name}") is not None
+    assert secret_by_path(f"api/.{name}") is not None
 
 
 def test_the_user_allows_a_path_and_nothing_beside_it() -> None:

@@ -112,8 +112,10 @@ def contains_credentials(text: str) -> bool:
     """Whether a file whose name suggests credentials contains any.
 
     It does unless everything is harmless: comments, templates, placeholders, references, numbers,
-    names and prose.
+    names and prose. One generated value alone, like a key, is a credential.
     """
+    if is_opaque(text):
+        return True
     bare = _COMMENT.sub("", text)
     loose = _unstructured_lines(bare)
     if loose:

@@ -34,16 +34,17 @@ from lookfar.sources.secrets.assignments import contains_credentials, find_setti
 from lookfar.sources.secrets.token_shapes import Finding, find_tokens, merge_findings
 from lookfar.sources.secrets.values import MASK
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Increase it whenever a rule is added or changed; every index is then rebuilt."""
 
 FOLDERS: Final = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".gcloud", ".kube", ".terraform.d", ".password-store"),
     *(".config/{gcloud,op,doctl,scw,rclone,glab-cli,google-chrome,chromium,heroku}", ".mozilla"),
     *(".local/share/keyrings", "library/keychains", ".aliyun", ".bluemix", ".oci", ".step"),
-    *(".ngrok2", ".1password"),
+    *(".ngrok2", ".1password", ".env"),
 )
-"""All files below these are skipped."""
+"""All files below these are skipped. No other folder is a secret by its name alone."""
+
 
 NAMES: Final = (
     *(".env", ".envrc", "*.env", ".env.*", ".env-*", ".env_*", ".flaskenv"),
@@ -299,8 +300,7 @@ def _rule(above: str, name: str, is_dir: bool) -> Rule | None:
     prefix = f"{above}/" if above else ""
     if is_dir:
         folder = _folders().match(prefix + key)
-        # A folder with the name of a credentials file, like `.env/`, is skipped, too.
-        return Rule(f"{folder}/") if folder else _certain(prefix + key)
+        return Rule(f"{folder}/") if folder else None
     for original in _originals(key):
         path = prefix + original
         # An exact name is not a template even if it contains such a word: application_default_...
@@ -317,7 +317,7 @@ def _certain(path: str) -> Rule | None:
 
 
 def _doubtful(name: str) -> Rule | None:
-    rule = _maybe().match(name)
+    rule = _maybe().match(name) or _names().endings.get(f".{name}")
     stem, _, ending = name.rpartition(".")
     if rule is None and ending in _SETTINGS:
         rule = _stems().match(stem)
@@ -352,14 +352,14 @@ class _Rules:
 
     def __init__(self, globs: Iterable[str]) -> None:
         self.exact: dict[str, str] = {}
-        self._endings: dict[str, str] = {}
+        self.endings: dict[str, str] = {}
         rest: list[str] = []
         for glob in _expand(globs):
             literal = glob.removeprefix("**/")
             if not _WILD.search(literal):
                 self.exact[literal] = literal
             elif glob.startswith("*.") and not _WILD.search(glob, 1) and glob.count(".") == 1:
-                self._endings[glob[2:]] = glob
+                self.endings[glob[1:]] = glob
             else:
                 rest.append(glob)
         self._rest = GlobSet(rest)
@@ -368,7 +368,7 @@ class _Rules:
         """Return the glob that matches the last component, with or without folders before it."""
         parts = path.split("/")
         name = parts[-1]
-        rule = self.exact.get(name) or self._endings.get(name[name.rfind(".") + 1 :])
+        rule = self.exact.get(name) or self.endings.get(name[name.rfind(".") :])
         for depth in range(2, min(len(parts), _DEEPEST_RULE + 1) + 1):
             rule = rule or self.exact.get("/".join(parts[-depth:]))
         rule = rule or self._rest.match(path)
