@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import logging
 import os
 import signal
@@ -16,9 +17,11 @@ import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from forked import run_lookfar
 from lookfar.common import frames, locks, programs
 from lookfar.serve.cli.options import quote
 from lookfar.serve.daemon import endpoint, process
@@ -26,6 +29,7 @@ from lookfar.serve.http import log_lines
 from lookfar.store.ground import files
 from platform_limits import LIMITS, excuse, reason_to_skip
 from script_modules import load_script
+from waiting import DEADLINE
 
 fcntl = pytest.importorskip("fcntl", reason="pretends to be on Windows, which is real here")
 SHARING_VIOLATION = 32
@@ -335,3 +339,30 @@ def test_suggested_commands_are_quoted_for_the_shell(
 ) -> None:
     monkeypatch.setattr(sys, "platform", system)
     assert quote(text) == quoted
+
+
+def test_file_names_are_read_as_utf8_in_every_locale(tmp_path: Path) -> None:
+    """Fails if the locale decodes names: the file vanishes, and the index gets a generation."""
+    folder = tmp_path / "Häfen"
+    folder.mkdir()
+    (folder / "Größe.md").write_text("# Größe\n\nThe quay is 40 m long.\n", encoding="utf-8")
+    base = {name: os.environ[name] for name in ("PATH", "LOOKFAR_HOME") if name in os.environ}
+    base |= {"HOME": str(tmp_path), "LOOKFAR_EMBED_PROVIDER": "hash"}
+    narrow = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+    def run(command: str, *arguments: str, locale: dict[str, str]) -> dict[str, Any]:
+        done = run_lookfar(
+            command, *arguments, str(folder), "--json", timeout=DEADLINE, env=base | locale
+        )
+        assert done.returncode == 0, done.stderr
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+    first = run("index", locale={"LC_ALL": "C.UTF-8"})
+    assert first["added"] == 1
+    assert run("status", locale=narrow)["generation"] == first["generation"]
+    answer = run("search", "quay", locale=narrow)
+    assert [hit["uri"] for hit in answer["hits"]] == ["Größe.md"]
+    assert answer["hits"][0]["state"] == "same"
+    again = run("index", locale=narrow)
+    assert (again["generation"], again["unchanged"]) == (first["generation"], 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Final
 
@@ -13,9 +14,19 @@ _INTERRUPTED: Final = 130
 
 def main() -> None:
     try:
+        _read_names_as_utf8()
         _run()
     except KeyboardInterrupt:  # Raised during imports, before the command can handle it.
         sys.exit(_INTERRUPTED)
+
+
+def _read_names_as_utf8() -> None:
+    """Start again in UTF-8 mode if the locale would give files other names than UTF-8 does."""
+    if sys.getfilesystemencoding() != "utf-8":
+        from lookfar.config.environment import child_environment
+
+        command = [sys.executable, "-X", "utf8", *sys.orig_argv[1:]]
+        os.execve(sys.executable, command, child_environment({"PYTHONUTF8": "1"}))
 
 
 def _run() -> None:
