@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import zlib
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -171,6 +172,15 @@ _TOKENS = (
     ("figd_", _ALNUM, 40, ""), ("AGE-SECRET-KEY-1", ascii_uppercase + digits, 58, ""),
     ("gsk_", _ALNUM, 52, ""), ("dapi", _HEX, 32, ""), ("tskey-auth-k1-", _ALNUM, 24, ""),
     ("SK", _HEX, 32, ""), ("key-", _HEX, 32, ""), ("ATATT3", _ALNUM, 110, ""),
+    ("MTA5ODc2NTQzMjEwOTg3NjU0.GhTk2x.", _ALNUM + "_-", 38, ""), ("1//0", _ALNUM + "_", 60, ""),
+    ("OTg3NjU0MzIxMDk4NzY1NDM2.Xw_Zcg.", _ALNUM, 27, ""),
+    ("vercel_blob_rw_", _ALNUM, 48, ""), ("okta = 00", _ALNUM, 40, ""),
+    ("OKTA_API_TOKEN=00", _ALNUM, 40, ""),
+    ("https://x.org/?se=1&sig=", _ALNUM, 43, "%3D&"), ("Authorization: SSWS 00", _ALNUM, 40, ""),
+    ("otpauth://totp/Quay:jo?issuer=Quay&secret=", _BASE32, 16, "&"),
+    ("machine quay.org login jo password ", _ALNUM, 14, "\n"),
+    ("PrivateKey = ", _ALNUM, 43, "=\n"), ("PresharedKey=", _ALNUM, 43, "=\n"),
+    ("authorization: bearer ", _ALNUM + "._-", 40, ""),
 )  # fmt: skip
 
 _PLACES = (
@@ -243,7 +253,14 @@ def _settings() -> list[Planted]:
         made.append(Planted(uri, shape.format(password), password))
     storage = _pick(_ALNUM, 86)
     line = f"# Harbour\n\nAccountName=harbour;AccountKey={storage}==;\n"
-    return [*made, Planted("docs/azure.md", line, storage)]
+    made.append(Planted("docs/azure.md", line, storage))
+    for number, field in enumerate(("d", "qi", "k")):
+        key = _pick(_ALNUM + "_-", 43)
+        body = f'{{"kty": "OKP", "crv": "Ed25519",\n "{field}": "{key}"}}'
+        made.append(Planted(f"docs/jwk{number}.md", f"# Harbour\n\n```json\n{body}\n```\n", key))
+    password = b64encode(f"jo:{_password()}{_pick(digits, 4)}".encode()).decode()
+    head = f"# Harbour\n\n    curl -H 'Authorization: Basic {password}' quay.org\n"
+    return [*made, Planted("docs/basic.md", head, password)]
 
 
 # --- harmless files that look like secrets ------------------------------------------------------
@@ -315,6 +332,17 @@ def _singles() -> dict[str, str]:
         "conf/database.yml": "test:\n  adapter: postgresql\n  password: postgres\n",
         "docs/connect.md": "Connect to postgres://user:password@localhost:5432/app first.\n",
         "docs/curl.md": "curl -H 'Authorization: Bearer $TOKEN' https://api.example.com\n",
+        "docs/bearer.md": "Authorization: Bearer YOUR_LONG_ACCESS_TOKEN_HERE\n\n"
+            "'Authorization': 'Bearer <your-long-lived-access-token>'\n\n"
+            "Authorization: Bearer 123e4567-e89b-12d3-a456-426614174000\n\n"
+            "Authorization: Basic dXNlcjpwYXNzd29yZDpleGFtcGxl\n\n"
+            "Authorization: Bearer {{ access_token_of_deploy_user_2 }}\n",
+        "docs/keys.md": "otpauth://totp/LABEL?secret=JBSWY3DPEHPK3PXP&issuer=Quay\n\n"
+            "machine quay.org login jo password <password>\n\nPrivateKey = <private key>\n\n"
+            '{"kty": "OKP", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}\n\n'
+            '{"d": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}, which is no key\n\n'
+            "sha256 003f786850e387550fdab836ed7e6dc881de23001bae0f4a2a1e7a2f1e8b91c3\n\n"
+            "MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MA==\n",
         "docs/hash.md": "Commit 3f786850e387550fdab836ed7e6dc881de23001b fixed the harbour.\n",
         "docs/uuid.md": "The id 123e4567-e89b-12d3-a456-426614174000 names a harbour.\n",
         "docs/integrity.md": '<script integrity="sha384-oqVuAfXRKap7fdgcCY5uykM6"></script>\n',

@@ -13,7 +13,13 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from lookfar.sources.secrets.values import entropy, is_made_up, is_placeholder
+from lookfar.sources.secrets.values import (
+    decode_base64,
+    entropy,
+    is_made_up,
+    is_opaque,
+    is_placeholder,
+)
 
 
 class Finding(NamedTuple):
@@ -113,6 +119,13 @@ _SHAPES: Final = (
     ("launchdarkly-key", r"sdk-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![\w-])"),
     ("azure-key", r"AccountKey=[A-Za-z0-9+/]{40,88}={0,2}"),
     ("azure-key", r"SharedAccessKey=[A-Za-z0-9+/]{40,88}={0,2}"),
+    ("azure-key", r"sig=[A-Za-z0-9%+/]{43,70}(?:%3[Dd]|=)(?![A-Za-z0-9])"),
+    ("okta-token", r"OKTA\w{0,30}=00[\w-]{40}(?![\w-])"),
+    ("vercel-token", r"vercel_blob_rw_\w{30,}"),
+    ("wireguard-key", r"P(?:rivate|reshared)Key=[A-Za-z0-9+/]{43}="),
+    # The number of an account in base64, a time and a signature.
+    *(("discord-token", first + r"[DTjz][AEIMQUYcgk][w-z0-5]\w{19,24}\.[\w-]{6}\.[\w-]{27,38}")
+      for first in "MNO"),
     ("jwt", r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{20,}"),
 )  # fmt: skip
 """Rules and shapes. A shape starts with a letter, and its alternatives are in parentheses."""
@@ -125,10 +138,12 @@ _ANCHORED: Final = tuple(
         ("azure-client-secret", "Q~", r"[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34}", (4,)),
         ("azure-key", "JQQJ99", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}", (52,)),
         ("azure-key", "+ASt", r"[A-Za-z0-9+/]{76}\+ASt[A-Za-z0-9+/]{6}==", (76,)),
+        ("google-oauth", "1//0", r"1//0[\w-]{40,}", (0,)),
         ("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}", (14,)),
     )
 )
 """Shapes without a fixed start: found by a fixed part, and its distance from the start."""
+_SHORTEST_ANCHORED: Final = 36
 
 _WORD, _JOINT, _OTHER = b"a. "
 _TABLE: Final = bytes(
@@ -155,12 +170,24 @@ _PUTTY: Final = re.compile(
     r"(Private-Lines: \d+\n(?:[A-Za-z0-9+/=]{1,80}\r?\n){1,200}(?:Private-MAC: [0-9a-f]+)?)"
 )
 _URL: Final = re.compile(r"://[^\s/:@\"'<>`]{0,200}:([^\s/@\"'<>`]{4,200})@(?=[\w\[.-])")
+_NETRC: Final = re.compile(r"machine\s+\S+\s+login\s+\S+\s+password\s+(\S+)")
+_OTP: Final = re.compile(r"ecret=(?!JBSWY3DPEHPK3PXP)([A-Z2-7]{16,})(?![A-Za-z0-9])")
+_LEADS: Final = frozenset(("er ", "ER ", "ic ", "IC ", "WS ", " = ", ': "', '":"'))
+"""The ends of what ``_LED`` matches, because nearly all runs follow something else."""
+_LED: Final = re.compile(
+    r"(?i:authorization[\"'`]?\s{0,3}[:=,]\s{0,3}[\"'`]?(?:bearer|(basic))) $"
+    r"|(\"(?:d|p|q|dp|dq|qi|k)\"\s{0,3}:\s{0,3}\")$|(P(?:rivate|reshared)Key = )$"
+    r"|(?i:(ssws|okta)[^\n]{0,40})$"
+)
+_LED_VALUE: Final = re.compile(r"[\w.~+/=-]{20,}")
 _AWS_SECRET: Final = re.compile(
     r"(?i)ecret_?(?:access_?)?(?:key)?[\"'\s]{0,3}(?:=>|[=:,>])[\"'\s]{0,5}"
     r"([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
 )
 _LONE_SECRET: Final = re.compile(r"(?<![A-Za-z0-9/+=])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])")
 _NEAR: Final = 400
+_LONGEST_LEAD: Final = 60
+_OKTA_LENGTH: Final = 42
 _KNOWN_PAYLOADS: Final = re.compile(
     rb"1234567890|John Doe|example|\"(?:sub|name)\": ?\"(?:joe|foo)"
 )
@@ -190,7 +217,10 @@ def find_tokens(text: str) -> list[Finding]:
         findings += (Finding(*match.span(1), "private-key") for match in _PUTTY.finditer(text))
     if "://" in text and "@" in text:
         findings += _urls(text)
-    findings += _aws_secrets(text)
+    if "password" in text:
+        matches = _NETRC.finditer(text)
+        findings += (Finding(*m.span(1), "netrc") for m in matches if not is_placeholder(m[1]))
+    findings += _named_secrets(text)
     findings += _aws_neighbours(text, findings)
     return merge_findings(findings)
 
@@ -223,7 +253,10 @@ def _runs(text: str) -> Iterator[Finding]:
             if _is_real(match[0]):
                 yield Finding(*match.span(), _rule_of(match[0]))
             match = search(text, match.end(), end)
-        yield from _anchored(text, start, end)
+        if end - start >= _SHORTEST_ANCHORED:
+            yield from _anchored(text, start, end)
+        if text[start - 3 : start] in _LEADS:
+            yield from _led(text, start)
         at = classes.find(_RUN, end)
 
 
@@ -236,6 +269,29 @@ def _anchored(text: str, start: int, end: int) -> Iterator[Finding]:
                 if match is not None and _is_real(match[0]):
                     yield Finding(*match.span(), rule)
             at = text.find(anchor, at + 1, end)
+
+
+def _led(text: str, start: int) -> Iterator[Finding]:
+    """Find a value that is a credential only because of what is before it."""
+    lead = _LED.search(text, max(0, start - _LONGEST_LEAD), start)
+    match = _LED_VALUE.match(text, start)
+    if lead is None or match is None or is_made_up(match[0]):
+        return
+    value = match[0]
+    if lead[1]:
+        password = decode_base64(value).partition(":")[2]
+        rule, is_secret = "basic-password", not is_placeholder(password)
+    elif lead[2]:
+        beside = text[text.rfind("{", 0, start) + 1 : text.find("}", start)]
+        rule, is_secret = "private-jwk", '"kty"' in beside
+    elif lead[3]:
+        rule, is_secret = "wireguard-key", value.endswith("=")
+    elif lead[4]:
+        rule, is_secret = "okta-token", value.startswith("00") and len(value) == _OKTA_LENGTH
+    else:
+        rule, is_secret = "bearer-token", any(map(str.isdigit, value)) and is_opaque(value, "id")
+    if is_secret:
+        yield Finding(*match.span(), rule)
 
 
 def _is_real(token: str) -> bool:
@@ -278,14 +334,17 @@ def _urls(text: str) -> Iterator[Finding]:
             yield Finding(*match.span(1), "url-password")
 
 
-def _aws_secrets(text: str) -> Iterator[Finding]:
-    """Find values of forty characters after the word "secret"."""
+def _named_secrets(text: str) -> Iterator[Finding]:
+    """Find values after the word "secret": of forty characters, or of one-time passwords."""
     for word in ("ecret", "ECRET"):
         at = text.find(word)
         while at >= 0:
             match = _AWS_SECRET.match(text, at)
             if match is not None and entropy(match[1]) >= 4 and not is_made_up(match[1]):
                 yield Finding(*match.span(1), "aws-secret-key")
+            match = _OTP.match(text, at)
+            if match is not None and "otpauth://" in text[max(0, at - _NEAR) : at]:
+                yield Finding(*match.span(1), "otp-secret")
             at = text.find(word, at + 1)
 
 
