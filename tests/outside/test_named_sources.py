@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import zipfile
 from collections.abc import Iterator
@@ -222,6 +223,26 @@ def test_an_archive_inside_the_project_can_be_named(project: Path, tmp_path: Pat
         library.outside.remove("manual")
         with pytest.raises(PermissionDenied, match="not inside the project"):
             library.outside.add_named(status)
+
+
+def test_an_archive_with_another_name_outside_the_project_is_refused(
+    project: Path, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(tmp_path / "secret.zip", "w") as archive:
+        archive.writestr("keys.md", "# Keys\n\nRotate the signing key.\n")
+    os.link(tmp_path / "secret.zip", project / "manual.zip")
+    _name(project, "manual.zip")
+    with Library.open(project, settings=SETTINGS) as library:
+        status = library.outside.get_named("manual")
+        with pytest.raises(PermissionDenied, match="hard links"):
+            library.outside.add_named(status)
+        (project / "manual.zip").unlink()
+        shutil.copy(tmp_path / "secret.zip", project / "manual.zip")
+        assert library.outside.add_named(status).added == ("keys.md",)
+        (project / "manual.zip").unlink()
+        os.link(tmp_path / "secret.zip", project / "manual.zip")
+        with pytest.raises(PermissionDenied, match="hard links"):
+            library.outside.update(["manual"])
 
 
 @pytest.mark.parametrize(

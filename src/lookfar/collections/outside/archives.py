@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from lookfar.collections.outside.admission import Admission
 from lookfar.collections.outside.fetching import Fetched
 from lookfar.collections.outside.shelf import write_incoming
+from lookfar.errors import PermissionDenied
 from lookfar.sources.archive import read_archive, read_limited
 from lookfar.store.ground import files
 
@@ -20,6 +22,9 @@ def fetch_archive(request: Request) -> Fetched:
     files.remove(request.incoming)
     path = request.source.origin
     prefix = _find_common_folder([_name_file(name) for name, _, _ in read_archive(path)])
+    if request.source.named and os.stat(path).st_nlink > 1:
+        problem = f"{path} has several hard links, so it may be a file from outside the project."
+        raise PermissionDenied(problem, hint="Add it yourself if you trust it: lookfar add PATH")
     admission = Admission(request.settings, path)
     version = sha256()
     for done, (name, size, stream) in enumerate(read_archive(path), 1):
