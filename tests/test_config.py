@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pickle
@@ -344,6 +345,21 @@ def test_a_forbidden_file_is_an_io_error(place: Place) -> None:
     (place.root / "lookfar.toml").chmod(0)
     with pytest.raises(IOFailed):
         place.load()
+
+
+def test_a_folder_without_access_is_named_and_not_a_file_in_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may read all, so the system's answers are pretended."""
+
+    def refuse(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_symlink", refuse)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(IOFailed) as raised:
+        place.load()
+    assert raised.value.message == f"Permission denied while reading {place.root}."
 
 
 # --- unknown keys, wrong types, ranges --------------------------------------------------------

@@ -40,7 +40,9 @@ def read_settings_file(path: Path, *, project: bool = False) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise from_os_error(error, f"reading {path}") from error
+        # Without access to the folder, nothing is known about the file.
+        denied = path if os.access(path.parent, os.X_OK) else path.parent
+        raise from_os_error(error, f"reading {denied}") from error
     if len(content) > _MAX_FILE_BYTES:
         _reject(path, f"is larger than {_MAX_FILE_BYTES} bytes")
     try:
