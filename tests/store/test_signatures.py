@@ -60,6 +60,15 @@ def lacking(shelf: Shelf) -> set[str]:
     return missed
 
 
+@pytest.mark.parametrize("shift", range(5))
+def test_a_large_text_is_signed_like_a_small_one_with_the_same_groups(shift: int) -> None:
+    """Fails if a piece does not see the bytes of the next one."""
+    line, at = b"the boats are moored at the quay, and the ropes are dry; ", (1 << 20) - shift
+    large = (line * 20_000)[:at] + b"Q7XZ" + line * 20_000
+    small = (line * 2)[: len(line) + at % len(line)] + b"Q7XZ" + line * 2
+    assert sign(large) == sign(small)
+
+
 @settings(max_examples=TRIALS, deadline=None)
 @given(text=st.text(max_size=200), start=st.integers(0, 200), length=st.integers(3, 20))
 def test_a_signature_matches_every_text_it_contains(text: str, start: int, length: int) -> None:

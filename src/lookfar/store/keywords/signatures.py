@@ -41,6 +41,7 @@ _ROW: Final = np.dtype([("document", "<u8"), ("tag", "<u8"), ("start", "<u8"), (
 _BITS_PER_GROUP: Final = 4
 _LEAST_BYTES: Final = 8
 _COUNTED: Final = 1 << 16
+_PIECE: Final = 1 << 20
 _MULTIPLIERS: Final = (np.uint32(0x9E3779B1), np.uint32(0x85EBCA77))
 
 
@@ -53,7 +54,14 @@ def fold(text: bytes) -> bytes:
 
 
 def sign(text: bytes) -> bytes:
-    groups = _groups(fold(text))
+    folded = fold(text)
+    if len(folded) > _PIECE:  # All of its groups at once would need twenty times its memory.
+        seen = np.zeros(1 << 8 * SHORTEST, dtype=np.bool_)
+        for start in range(0, len(folded), _PIECE):
+            seen[_groups(folded[start : start + _PIECE + SHORTEST - 1])] = True
+        groups = np.flatnonzero(seen).astype(np.uint32)
+    else:
+        groups = _groups(folded)
     first = groups * _MULTIPLIERS[0]
     size = _size(first)
     bits = np.zeros(size * 8, dtype=np.bool_)
