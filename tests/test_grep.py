@@ -327,3 +327,57 @@ def test_command_prints_json(folder: Path, tmp_path: Path) -> None:
     (line,) = file["lines"]
     assert (file["uri"], line["number"], line["spans"]) == ("guide.md", 3, [[10, 17]])
     assert {"start", "end", "sha256", "state", "heading_path", "before", "after"} <= line.keys()
+
+
+CODE = "the alarm code of the shed is 4711"
+
+
+def test_large_texts_are_searched_and_large_data_by_lines(folder: Path, tmp_path: Path) -> None:
+    """Questions search all of a large text, but only the beginning of large data."""
+    day = "A quiet day at the harbour, with boats and ropes and nothing to report.\n\n"
+    half = day * 10_000
+    (folder / "chat.md").write_text(f"{half}{CODE}\n\n{half}")
+    rows = "".join(f'{{"row": {number}, "boat": "dinghy"}},\n' for number in range(50_000))
+    (folder / "dump.json").write_text(f'[{{"fleet": "armada"}},\n{rows}"{CODE}"]\n')
+    (folder / "app.min.js").write_text(f"/* armada */\n{'boat();' * 200_000}\n//{CODE}\n")
+    with Library.open(folder, index_dir=tmp_path / "index", settings=HASH) as library:
+        report = library.index()
+        assert (report.failures, report.skipped["partly"]) == ((), 2)
+        matches = library.grep(CODE)
+        assert by_uri(matches.files) == {
+            "app.min.js": [3], "chat.md": [20_001], "dump.json": [50_002]
+        }  # fmt: skip
+        assert not matches.incomplete
+        assert library.search(CODE, mode="keyword").hits[0].span.start_line <= 20_001
+        counts = {uri: len(library.read(uri).text) for uri in ("chat.md", "dump.json")}
+        assert min(counts.values()) > 1 << 20
+        assert report.chunks_embedded < 1_500
+        assert {hit.uri for hit in library.search("armada", mode="keyword").hits} == {
+            "app.min.js",
+            "dump.json",
+        }
+        (note,) = library.search("zeppelin", mode="keyword").incomplete
+        assert (note.reason, note.uris) == ("not_searched", ("app.min.js", "dump.json"))
+        assert library.why("dump.json").admitted
+        assert library.verify() == []
+
+
+def test_files_that_were_too_large_to_search_are_named(folder: Path, tmp_path: Path) -> None:
+    (folder / "chat.md").write_text("x" * 9_000 + CODE)
+    settings = {**HASH, "sources.max_file_bytes": 8_000}
+    with Library.open(folder, index_dir=tmp_path / "index", settings=settings) as library:
+        library.index()
+        for answer in (library.grep(CODE), library.grep("engine"), library.search("zeppelin")):
+            (note,) = [note for note in answer.incomplete if note.reason == "not_searched"]
+            assert note.uris == ("chat.md",)
+            assert str(note) == (
+                "Incomplete (not_searched): 1 file too large to be searched completely: chat.md"
+            )
+        assert not library.grep("engine", filters=Filters(prefix="guide")).incomplete
+        assert not library.grep("engine", filters=Filters(uris=("guide.md",))).incomplete
+        assert not library.grep("engine", filters=Filters(glob="*.py")).incomplete
+        assert not library.search("engine oil", mode="keyword").incomplete
+        assert library.status().skipped["too_large"] == 1
+    # Another limit admits it without anything else having changed.
+    with Library.open(folder, index_dir=tmp_path / "index", settings=HASH) as library:
+        assert library.grep(CODE).matched_files == 1

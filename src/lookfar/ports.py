@@ -817,6 +817,10 @@ class Snapshot(KeywordSearch, PhraseSearch, VectorSearch, Documents, Chunks, Lin
 
     def failures(self) -> list[Failure]: ...
 
+    def left_out(self, uris: Collection[str] | None = None) -> dict[str, LeftOut]:
+        """Return the files that the store lacks at least in part, or those of them in ``uris``."""
+        ...
+
 
 class CollectionSnapshot(Snapshot, Protocol):
     """A snapshot with what indexing and copying need besides the queries."""
@@ -844,10 +848,6 @@ class CollectionSnapshot(Snapshot, Protocol):
 
     def unsettled(self) -> list[str]:
         """Return the documents whose files were read too soon after a write to be sure of them."""
-        ...
-
-    def left_out(self, uris: Collection[str] | None = None) -> dict[str, LeftOut]:
-        """Return the files that are on disk but not in the store, or those of them in ``uris``."""
         ...
 
     def held(self) -> int | None: ...

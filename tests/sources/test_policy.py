@@ -162,9 +162,11 @@ def test_exclude(exclude: str, uri: str, is_dir: bool, expected: bool) -> None:
 
 
 def test_defaults_exclude_leftovers_of_editors() -> None:
-    for uri in ("a.tmp", "a.md~", ".obsidian/app.json", ".trash/a.md"):
+    for uri in ("a.tmp", "a.md~", ".~lock.x.ods#", ".obsidian/app.json", ".trash/a.md"):
         assert Policy().verdict(uri) is not None
         assert Policy(exclude=()).verdict(uri) is None
+    sheets = Policy(extracted=frozenset({"xlsx"}))
+    assert sheets.verdict("a/~$x.xlsx") == Verdict("excluded", "~$*")
     assert Policy(exclude=HIDDEN).verdict("a/.b/c.md") == Verdict("excluded", ".*")
 
 
@@ -183,7 +185,7 @@ def test_binaries_by_extension() -> None:
 
 
 def test_bad_settings() -> None:
-    for bad in ({"max_depth": -1}, {"max_depth": 201}, {"max_file_bytes": -1}, {"max_files": -1}):
+    for bad in ({"max_depth": -1}, {"max_depth": 201}, {"max_file_bytes": -1}):
         with pytest.raises(InvalidConfig):
             Policy(**bad)  # type: ignore[arg-type]
     with pytest.raises(InvalidPattern):

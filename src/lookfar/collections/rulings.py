@@ -9,6 +9,7 @@ from dataclasses import replace
 from lookfar.collections.file_collection import Files
 from lookfar.collections.file_edits import to_uri
 from lookfar.collections.read_documents import contains
+from lookfar.common.skip_reasons import PARTLY
 from lookfar.index.recipe import secrets_from
 from lookfar.model import Ruling, Skipped
 from lookfar.sources.confine import Refused
@@ -26,7 +27,9 @@ def measure_files(folder: Files, prefix: str = "") -> Mapping[str, int]:
     return {
         file.uri: file.fingerprint.size
         for file in folder.walk().files
-        if file.uri.startswith(prefix) and is_readable(file.uri, folder.policy.any_text)
+        if file.uri.startswith(prefix)
+        and is_readable(file.uri, folder.policy.any_text)
+        and file.fingerprint.size <= folder.policy.size_limit(file.uri)
     }
 
 
@@ -62,7 +65,7 @@ def explain_path(folder: Files, path: str) -> Ruling:
     )
     if ruling.admitted:
         for left in load_left_out(folder.store):
-            if left.uri == uri and not left.failed:
+            if left.uri == uri and not left.failed and left.code != PARTLY:
                 # Only reading it showed why: it is encrypted, damaged, or has no text.
                 ruling = Ruling(uri, False, left.code, left.message, BUILT_IN, uri)
     return replace(ruling, indexed=contains(folder, uri), collection=folder.name)

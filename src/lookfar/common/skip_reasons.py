@@ -47,6 +47,7 @@ REASONS: Final[Mapping[str, Reason]] = {
     ),
     "binary": Reason("not text", "not text"),
     "too_large": Reason("too large", "larger than sources.max_file_bytes or max_document_bytes"),
+    "partly": Reason("large data, searched in part", "large data, searched in part"),
     "no_parser": Reason("an unsupported format", "unsupported format"),
     "hard_link": Reason("a file with several hard links", "files with several hard links"),
     "bad_name": Reason(
@@ -64,6 +65,10 @@ REASONS: Final[Mapping[str, Reason]] = {
     "gone": Reason("does not exist", "do not exist"),
     "unreadable": Reason("cannot be read", "cannot be read"),
 }
+PARTLY: Final = "partly"
+"""The code of a document that questions do not search to its end."""
+UNREAD: Final = frozenset(("too_large", "timed_out", "out_of_memory"))
+"""The codes of files that a limit excludes, although they may contain an answer."""
 _ORDER: Final = {reason: place for place, reason in enumerate(REASONS)}
 
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -56,7 +56,7 @@ class SourcesSettings:
         False, "Skip folders named target, vendor, build and the like without any other evidence."
     )
     max_file_bytes: int = setting(
-        1_048_576, "Skip larger files.", low=1, high=1_073_741_824, size=True
+        33_554_432, "Skip larger files.", low=1, high=1_073_741_824, size=True
     )
     max_document_bytes: int = setting(
         52_428_800,

@@ -27,10 +27,10 @@ from lookfar.index.recipe import (
     secrets_from,
     sizes_from,
 )
-from lookfar.index.reconcile import Changes, Request, compare, name_extractor
+from lookfar.index.reconcile import NO_FINGERPRINT, Changes, Request, compare, name_extractor
 from lookfar.index.skipped_files import MOST_EXAMPLES, summarise_skipped
 from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPool, adopt_vectors
-from lookfar.model import Failure, Fingerprint, IndexReport, Lane, Skipped
+from lookfar.model import Failure, IndexReport, Lane, Skipped
 from lookfar.ports import Embedder, Known, LeftOut, Store, VectorSource, Version, Writer
 from lookfar.sources.confine import Root
 from lookfar.sources.fingerprints import is_settled
@@ -40,7 +40,6 @@ _BATCH_BYTES = 512_000
 _BATCH_FILES = 64
 _WORTH_PROCESSES = 4_000_000
 _UNLISTED = "this folder could not be listed"
-_NO_FINGERPRINT = Fingerprint(0, 0, 0, 0)
 
 
 Batches = Iterator[tuple[Sequence[Request], list[Outcome]]]
@@ -248,7 +247,7 @@ class Build:
     ) -> int:
         self._left += changes.left
         self._left += (
-            LeftOut(uri or ".", True, "PERMISSION_DENIED", _UNLISTED, _NO_FINGERPRINT, False)
+            LeftOut(uri or ".", True, "PERMISSION_DENIED", _UNLISTED, NO_FINGERPRINT, False)
             for uri in seen.unreadable
         )
         writer.leave_out(self._left)

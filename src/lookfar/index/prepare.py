@@ -36,7 +36,7 @@ from lookfar.text.chunk.parts import Sizes
 from lookfar.text.encodings import UTF8
 from lookfar.text.parse.calls.extract import find_calls
 from lookfar.text.parse.calls.facts import encode_facts
-from lookfar.text.parse.formats import text_parser_for
+from lookfar.text.parse.formats import find_searched_end, text_parser_for
 from lookfar.text.parse.languages import language_of_fence
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ class Stages:
     def _chunk(self, file: File) -> None:
         assert file.document is not None
         if file.document.lane == "code":
-            file.chunks = code.chunk(file.document, self._sizes)
+            searched = file.text[: find_searched_end(file.uri, len(file.text))]
+            file.chunks = code.chunk(replace(file.document, text=searched), self._sizes)
         else:
             file.chunks = headings.chunk(file.document, self._sizes, self._words.count)
 

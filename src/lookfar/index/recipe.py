@@ -56,7 +56,6 @@ def policy_from(settings: Settings, root: str = "") -> Policy:
         extracted=EXTRACTED,
         max_document_bytes=sources.max_document_bytes,
         max_depth=sources.max_depth,
-        max_files=sources.max_files,
         any_text=sources.any_text,
         secrets=secrets_from(settings),
         own=index_path.relative_to(root_path).as_posix() if inside else "",

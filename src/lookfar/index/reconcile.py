@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lookfar.model import SourceFile
+from lookfar.common.skip_reasons import PARTLY
+from lookfar.model import Fingerprint, SourceFile
 from lookfar.ports import Known, LeftOut
 from lookfar.sources.fingerprints import is_unchanged
 from lookfar.sources.folder.walk import Walk
 from lookfar.text.extract.formats import extractor_for, version_of
-from lookfar.text.parse.formats import is_readable
+from lookfar.text.parse.formats import find_searched_end, is_readable
+
+NO_FINGERPRINT = Fingerprint(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Changes:
     """New files and files with another fingerprint, in URI order."""
     gone: tuple[str, ...]
     left: tuple[LeftOut, ...]
-    """Files that were skipped before and have not changed since."""
+    """Files that are too large, or were skipped before and have not changed since."""
     same: int
     without_parser: int
 
@@ -70,6 +73,7 @@ def compare(
     read: list[Request] = []
     left: list[LeftOut] = []
     present: set[str] = set()
+    size_limit = walk.memory.policy.size_limit
     same = without_parser = 0
     for file in walk.files:
         before = known.get(file.uri)
@@ -77,6 +81,14 @@ def compare(
         if not is_readable(file.uri, any_text):
             without_parser += 1
             continue
+        if file.fingerprint.size > (limit := size_limit(file.uri)):
+            detail = f"{file.fingerprint.size} bytes, limit {limit}"
+            # Without its fingerprint, so that it is read as soon as the limit admits it.
+            left.append(LeftOut(file.uri, False, "too_large", detail, NO_FINGERPRINT, False))
+            continue
+        if (end := find_searched_end(file.uri, file.fingerprint.size)) < file.fingerprint.size:
+            detail = f"questions search its first {end} characters"
+            left.append(LeftOut(file.uri, False, PARTLY, detail, NO_FINGERPRINT, False))
         present.add(file.uri)
         if before is None and skipped and not skipped.failed and _is_same(skipped, file):
             left.append(skipped)

@@ -11,12 +11,10 @@ from lookfar.config import Settings
 from lookfar.index.content import restore_content
 from lookfar.index.prepare import Prepared, Stages, embed, prepare
 from lookfar.index.recipe import epoch_fingerprint, sizes_from
+from lookfar.index.reconcile import NO_FINGERPRINT
 from lookfar.index.words import Words
-from lookfar.model import Fingerprint, Lane
+from lookfar.model import Lane
 from lookfar.ports import Embedder, Made, Maker, StoredDocument
-
-_NO_FINGERPRINT = Fingerprint(0, 0, 0, 0)
-"""Nothing that is derived from a file depends on its fingerprint."""
 
 
 def file_maker(settings: Settings, embedder: Embedder | None, lane: Lane | None) -> Maker:
@@ -26,7 +24,7 @@ def file_maker(settings: Settings, embedder: Embedder | None, lane: Lane | None)
 
     def prepare_stored(stored: StoredDocument) -> Prepared | None:
         content = restore_content(stored.text, stored.metadata)
-        prepared = prepare(stored.uri, content, _NO_FINGERPRINT, settled=True, stages=stages)
+        prepared = prepare(stored.uri, content, NO_FINGERPRINT, settled=True, stages=stages)
         return prepared if isinstance(prepared, Prepared) else None
 
     return make_maker(epoch_fingerprint(settings, embedder), prepare_stored, embedder, sources=True)

@@ -25,6 +25,7 @@ from lookfar.library.members import Members, is_history, is_memories
 from lookfar.library.named_sources import list_waiting
 from lookfar.library.package_versions import find_asked_versions
 from lookfar.model import Filters, Incomplete
+from lookfar.sources.globs import glob_matcher
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
@@ -276,6 +277,23 @@ def _explain_nothing_indexed(members: Members) -> str:
     named = "; ".join(filter(None, parts))
     why = f" Skipped: {named}." if named else ""
     return f"No files were indexed.{why} lookfar status --skipped lists all skipped files and why"
+
+
+def note_unsearched(
+    sources: Sequence[Source], filters: Filters, codes: frozenset[str]
+) -> list[Incomplete]:
+    """Return a note on the files with these codes that the filters admit."""
+    matches = glob_matcher(filters.glob) if filters.glob else bool
+    uris = [
+        uri
+        for source in sources
+        for uri, entry in source.snapshot.left_out().items()
+        if entry.code in codes and uri.startswith(filters.prefix) and matches(uri)
+        and (not filters.uris or uri in filters.uris)
+    ]  # fmt: skip
+    named = tuple(uris[:_MAX_NAMED])
+    what = f"{how_many(len(uris), 'file')} too large to be searched completely"
+    return [Incomplete("not_searched", f"{what}: {', '.join(named)}", named)] if uris else []
 
 
 def explain_skipped(members: Members, path: str) -> str:

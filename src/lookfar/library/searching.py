@@ -10,10 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lookfar.common.garbage import collecting_seldom
+from lookfar.common.skip_reasons import PARTLY, UNREAD
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.library.asking import (
     Scope,
     explain_empty,
+    note_unsearched,
     open_sources,
     retry_healed,
     select_collections,
@@ -104,6 +106,8 @@ def search(
                 selected[hit.collection].embedding.note_hits([hit.uri])
             if not hits and not results.listed:
                 notes += explain_empty(members, filters, sources)
+            if results.confidence == "low" or not (hits or results.listed):
+                notes += note_unsearched(sources, filters, UNREAD | {PARTLY})
         return results._replace(hits=hits, notes=[*notes, *results.notes]), generations
 
     with collecting_seldom():
@@ -334,6 +338,7 @@ def grep(
             result = grep(sources, matcher, window, _check_cancelled(on_progress))
             if not result.matches and sources:
                 notes += explain_empty(members, scope.filters, sources)
+            notes += note_unsearched(sources, scope.filters, UNREAD)
             generations = {source.collection: source.snapshot.generation for source in sources}
             return result, notes, generations
 

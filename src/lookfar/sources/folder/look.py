@@ -237,7 +237,6 @@ class _Look:
             skipped=tuple(walker.skipped),
             skipped_counts=dict(walker.counts),
             unreadable=tuple(sorted(set(walker.unreadable))),
-            over_limit=False,
             memory=Memory(self.root.path, self.root.allow_hard_links, self.policy, {}),
         )
 

@@ -2,7 +2,7 @@
 
 The rules, in order: denied, excluded, ignored, binary (by extension), not_included. Secrets
 (:mod:`lookfar.sources.secrets.screen`), dependencies and build output are denied whatever the
-settings say. Size and content need the disk, so the walk and the reader check those. Only the
+settings say. Size and content need the disk, so they are checked after the walk. Only the
 part of a path *below* the root counts: ``/home/me/node_modules`` can be indexed, ``node_modules/``
 inside it cannot. A folder called ``build`` is skipped only where there is evidence that it is build
 output (:mod:`lookfar.sources.folder.build_output`), which the caller looks up.
@@ -23,7 +23,7 @@ from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.globs import GlobSet, split_anchor
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, fold_name
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raise this whenever the same settings would admit other names, to renew inventories."""
 
 GENERATED_FOLDERS: Final = frozenset(
@@ -47,8 +47,8 @@ DENIED_NAMES: Final = frozenset(
 
 DENIED_ENDINGS: Final = (".log", ".lock", ".swp", ".swo")
 
-DEFAULT_EXCLUDE: Final = (".obsidian", ".trash", "*.tmp", "*~")
-"""Files left by editors; users may replace this default."""
+DEFAULT_EXCLUDE: Final = (".obsidian", ".trash", "*.tmp", "*~", "~$*", ".~lock.*#")
+"""Files left by editors and office programs; users may replace this default."""
 
 HIDDEN: Final = (".*",)
 """All hidden files and folders; MSRL excludes them by default."""
@@ -99,14 +99,13 @@ class Policy:
     output_by_name: bool = False
     """Whether the name of a folder is evidence enough that it contains build output."""
     respect_ignore_files: bool = True
-    max_file_bytes: int = 1 << 20
+    max_file_bytes: int = 32 << 20
     extracted: frozenset[str] = frozenset()
     """Extensions, without the dot, of formats whose text is extracted."""
     max_document_bytes: int = 50 << 20
     """The size limit of files whose text is extracted."""
     max_depth: int = 20
     """How many folders deep a path may be below the root."""
-    max_files: int = 50_000
     any_text: bool = False
     """Whether a text file of an unknown format is read, too."""
     secrets: Secrets = NO_EXCEPTIONS
@@ -121,11 +120,11 @@ class Policy:
     """Folders whose whole content is excluded by ``x/**``, so they are not entered."""
 
     def __post_init__(self) -> None:
-        sizes = self.max_file_bytes, self.max_document_bytes, self.max_files
-        if not 0 <= self.max_depth <= _DEEPEST or min(sizes) < 0:
+        smallest = min(self.max_file_bytes, self.max_document_bytes)
+        if not 0 <= self.max_depth <= _DEEPEST or smallest < 0:
             raise InvalidConfig(
                 f"Limits must not be negative, and max_depth is at most {_DEEPEST}.",
-                hint="Correct max_depth, max_file_bytes or max_files.",
+                hint="Correct max_depth or max_file_bytes.",
             )
         bodies = (split_anchor(pattern)[1] for pattern in self.exclude)
         folders = ["/" + body[:-3] for body in bodies if body.endswith("/**") and body != "/**"]

@@ -69,7 +69,7 @@ class FolderListing:
     ignores: Ignores | None = None
     ignore_files: tuple[tuple[str, Fingerprint | None], ...] = ()
     files: dict[str, SourceFile | None] = field(default_factory=dict)
-    """By name; None for a file that was too large or hard-linked."""
+    """By name; None for a file that was hard-linked."""
     refused: dict[str, Fingerprint] = field(default_factory=dict)
     """The fingerprints of the files that are None in ``files``, if they could be examined."""
     folders: list[str] = field(default_factory=list)
@@ -103,8 +103,6 @@ class Walk:
     skipped_counts: Mapping[str, int]
     unreadable: tuple[str, ...]
     """URIs that could not be examined (folders, rarely files; empty for the root itself)."""
-    over_limit: bool
-    """More files than ``Policy.max_files`` were admitted; all of them are listed."""
     memory: Memory = field(repr=False, compare=False)
     """Internal state for the next walk."""
 
@@ -144,7 +142,6 @@ def walk(
         skipped=tuple(sorted(walker.skipped, key=_URI)),
         skipped_counts=dict(sorted(walker.counts.items())),
         unreadable=tuple(sorted(walker.unreadable)),
-        over_limit=len(walker.files) > policy.max_files,
         memory=Memory(root.path, root.allow_hard_links, policy, walker.folders),
     )
 
@@ -167,8 +164,6 @@ def examine_files(root: Root, policy: Policy, uris: Collection[str]) -> Walk:
             continue
         if verdict is not None:
             skipped.append(Skipped(uri, verdict.reason, verdict.rule))
-        elif disk is not None and disk.size > policy.size_limit(uri):
-            skipped.append(Skipped(uri, "too_large", _describe_size(disk.size, policy, uri)))
         elif disk is not None:
             files.append(SourceFile(uri, disk))
     return Walk(
@@ -176,7 +171,6 @@ def examine_files(root: Root, policy: Policy, uris: Collection[str]) -> Walk:
         skipped=tuple(skipped),
         skipped_counts=dict(Counter(entry.reason for entry in skipped)),
         unreadable=tuple(unreadable),
-        over_limit=False,
         memory=Memory(root.path, root.allow_hard_links, policy, {}),
     )
 
@@ -478,13 +472,11 @@ class Walker:
         return ignores
 
     def admit(self, uri: str, info: os.stat_result) -> SourceFile | None:
-        """Add a file unless its type, size or hard links exclude it."""
+        """Add a file unless its type or hard links exclude it."""
         if not stat.S_ISREG(info.st_mode):
             self._skip(uri, "symlink" if stat.S_ISLNK(info.st_mode) else "not_a_file")
         elif info.st_nlink > 1 and not self.root.allow_hard_links:
             self._skip(uri, "hard_link", f"it has {info.st_nlink} hard links")
-        elif info.st_size > self.policy.size_limit(uri):
-            self._skip(uri, "too_large", _describe_size(info.st_size, self.policy, uri))
         else:
             file = SourceFile(uri, make_fingerprint(info))
             self.files.append(file)
@@ -502,10 +494,6 @@ class Walker:
             self._skip(uri, "symlink", "became a link during the walk")
         elif error.errno not in VANISHED:
             self.unreadable.append(uri)
-
-
-def _describe_size(size: int, policy: Policy, uri: str) -> str:
-    return f"{size} bytes, limit {policy.size_limit(uri)}"
 
 
 def _printable(uri: str) -> str:

@@ -51,6 +51,10 @@ _PLAIN_PARSER = "source_code.parse"
 
 _EXTRACTED_PARSER = "markdown.parse"
 
+_MOST_DATA = 1 << 20
+_MOST_CODE = 4 << 20
+_HEAD = 1 << 16
+
 _READS: dict[Tier, str] = {
     "full": "definitions with signature, documentation and parameters; summaries with metrics",
     "structural": "definitions with signature and documentation",
@@ -97,6 +101,15 @@ def text_parser_for(uri: str, *, as_source: bool = False) -> Parser:
     if extracted is not None and not as_source:
         return partial(_parse_extracted, extracted)
     return parser_for(uri) or _load(_PLAIN_PARSER)
+
+
+def find_searched_end(uri: str, length: int) -> int:
+    """Return how much of a text is split into chunks: of data that would fill the index, little."""
+    if length <= _MOST_DATA or extractor_for(uri) is not None or detect_format(uri) in FORMATS:
+        return length
+    language = detect_language(uri)
+    is_program = language is not None and language.category == "program" and ".min." not in uri
+    return length if is_program and length <= _MOST_CODE else _HEAD
 
 
 def is_readable(uri: str, any_text: bool) -> bool:

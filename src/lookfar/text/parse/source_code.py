@@ -14,6 +14,7 @@ from lookfar.model import Document, Section, Symbol
 from lookfar.text.parse.boundaries import find_boundaries
 from lookfar.text.parse.definition_tree import Definitions
 from lookfar.text.parse.describe import TEST_NAME, comment_text
+from lookfar.text.parse.formats import find_searched_end
 from lookfar.text.parse.grammars.rules import one_line
 from lookfar.text.parse.languages import (
     Language,
@@ -35,6 +36,7 @@ def parse(uri: str, text: str) -> Document:
     language = detect_language(uri) or detect_interpreter(text) or _PLAIN
     if language.language == "c" and uri.lower().endswith(".h") and _CPP_SIGNS.search(text):
         language = find_language("cpp") or language
+    whole, text = text, text[: find_searched_end(uri, len(text))]
     lines = Lines(text)
     tree = parse_tree(language, text)
     if tree is not None:
@@ -45,7 +47,7 @@ def parse(uri: str, text: str) -> Document:
         sections, symbols = _outline_by_lines(text, lines, language)
     return Document(
         uri=uri,
-        text=text,
+        text=whole,
         title="",
         lane="code",
         language=language.language,
