@@ -1126,7 +1126,8 @@ class Keywords(Protocol):
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> KeywordHits:
-        """Return the best chunks by key, best first; only chunks of ``documents`` if given."""
+        """Return the best chunks by key, best first, and all that tie with the last of them; only
+        chunks of ``documents`` if given."""
         ...
 
     def best_of_each(
@@ -1146,7 +1147,7 @@ class Keywords(Protocol):
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> KeywordHits:
-        """Return the documents whose whole text matches best."""
+        """Return the documents whose whole text matches best, and all that tie with the last."""
         ...
 
     def known_terms(self, terms: Collection[str]) -> set[str]:

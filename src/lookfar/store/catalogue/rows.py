@@ -350,6 +350,17 @@ def filter_live(
     return frozenset(live)
 
 
+def dead_documents(connection: Connection, generation: int) -> list[int]:
+    """Return the stored documents that are not part of a generation, in order."""
+    # Nothing was born later than the newest generation, so its documents need not be listed.
+    rows = connection.execute(
+        "SELECT id FROM documents WHERE died <= :g UNION SELECT id FROM documents WHERE born > :g"
+        " AND EXISTS (SELECT 1 FROM generations WHERE number > :g) ORDER BY id",
+        {"g": generation},
+    )
+    return [identifier for (identifier,) in rows]
+
+
 def facts(
     connection: Connection, generation: int, documents: Sequence[int] | None = None
 ) -> list[Facts]:

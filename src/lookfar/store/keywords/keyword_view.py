@@ -123,7 +123,7 @@ class KeywordView:
             if owner is not None and key is not None
         )
         best: dict[int, tuple[int, float]] = {}
-        for score, key, owner in rows[: 6 * len(documents)]:
+        for score, key, owner in rows:
             if admits is None or admits(key):
                 best.setdefault(owner, (key, -score))
         return list(best.values())
@@ -159,7 +159,7 @@ class KeywordView:
             for number, (score, _) in zip(numbers, hits, strict=True)
             if number is not None
         )
-        return [(int(number), -score) for score, number in best[:limit]]
+        return [(int(number), -score) for score, number in best]
 
     def _find_hits(
         self,

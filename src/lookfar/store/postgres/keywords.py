@@ -7,16 +7,17 @@ still change the best results.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from lookfar.ports import KeywordHits, Statistics, Terms
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, PAGE_FIELDS, weigh_terms
+from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NAMES, PAGE_FIELDS, weigh_terms
 from lookfar.store.postgres import postings
 from lookfar.store.postgres.postings import (
     ENTRIES,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from lookfar.store.postgres.chunk_ranges import ChunkRanges
     from lookfar.store.postgres.postings import Keys
 
+T = TypeVar("T")
 
 _WHOLE: Final = 2_000_000
 """Entries up to which a list is read whole, and cached."""
@@ -51,7 +53,8 @@ _FIRST_STAGE: Final = 20_000
 
 
 class Memory:
-    """Caches what was read of one commit: posting lists, counts, texts, each up to a bound."""
+    """Caches what was read of one generation in one commit: posting lists, counts, texts, each up
+    to a bound."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -59,11 +62,17 @@ class Memory:
         self._lists: dict[Named, Postings] = {}
         """The list that was used last is the last."""
         self.counts: dict[Named, int] = {}
-        self.results: dict[tuple[str, int], Any] = {}
-        """Small results by name and generation."""
-        self.texts: dict[tuple[int, str], str | None] = {}
-        """Texts by generation and URI."""
+        self._results: dict[str, Any] = {}
+        self.texts: dict[str, str | None] = {}
+        """Texts by URI."""
         self._text_chars = 0
+
+    def cached(self, name: str, read: Callable[[], T]) -> T:
+        """Return a small result, which is read once."""
+        if name not in self._results:
+            self._results[name] = read()
+        result: T = self._results[name]
+        return result
 
     def find_lists(self, names: Iterable[Named]) -> dict[Named, Postings]:
         """Return those of these lists that are cached."""
@@ -88,7 +97,7 @@ class Memory:
             self.counts = {}
         self.counts.update(counted)
 
-    def keep_texts(self, texts: Mapping[tuple[int, str], str | None]) -> None:
+    def keep_texts(self, texts: Mapping[str, str | None]) -> None:
         size = sum(len(text or "") + 100 for text in texts.values())
         if self._text_chars + size > _REMEMBERED_CHARS:
             self.texts, self._text_chars = {}, 0
@@ -118,6 +127,19 @@ class RecentStreams:
             self._chars += size
 
 
+class _Dead(NamedTuple):
+    """The stored entries that are not part of a generation, and so do not count."""
+
+    documents: Keys
+    chunks: Keys
+    tokens: Mapping[int, int]
+    """The number of their tokens by field."""
+
+    def among(self, field: int) -> Keys:
+        """Return their numbers in the lists of a field."""
+        return self.chunks if field < len(FIELDS) else self.documents
+
+
 class _List(NamedTuple):
     """One term in one field, with its weight in a query."""
 
@@ -133,27 +155,64 @@ class PostgresKeywords:
     def __init__(
         self,
         connection: ServerConnection,
+        generation: int,
         memory: Memory,
         streams: RecentStreams,
         ranges: ChunkRanges,
         shared: Statistics | None = None,
     ) -> None:
         self._connection = connection
+        self._generation = generation
         self._memory = memory
         self._streams = streams
         self._ranges = ranges
         self._shared = shared
 
+    @property
+    def _dead(self) -> _Dead:
+        return self._memory.cached("dead", self._read_dead)
+
+    def _read_dead(self) -> _Dead:
+        documents = catalog.dead_documents(self._connection, self._generation)
+        if not documents:
+            return _Dead(NONE.keys, NONE.keys, dict.fromkeys(NUMBERS.values(), 0))
+        tokens: list[int] = []
+        for table, fields in (("entries", FIELDS), ("titles", NAMES)):
+            sums = ", ".join(f"sum(cardinality(string_to_array({name}, ' ')))" for name in fields)
+            row = self._connection.ask(
+                f"SELECT {sums} FROM {table} WHERE document = ANY(%s::bigint[])",
+                (as_array(documents),),
+            ).fetchone()
+            tokens += (int(number or 0) for number in row or ())
+        page = tokens[NUMBERS["body"]] + tokens[NUMBERS["code"]]
+        chunks = self._find_chunks(documents)[0]
+        return _Dead(np.array(documents), chunks, dict(enumerate((*tokens, page))))
+
     def _totals(self) -> tuple[int, dict[int, int]]:
-        """Return the number of entries, and of tokens by field."""
-        connection = self._connection
+        """Return the number of live entries, and of their tokens by field."""
+        connection, dead = self._connection, self._dead
         tokens = {
-            field: catalog.read_number(connection, tokens_key(field)) for field in NUMBERS.values()
+            field: catalog.read_number(connection, tokens_key(field)) - dead.tokens[field]
+            for field in NUMBERS.values()
         }
-        return catalog.read_number(connection, ENTRIES), tokens
+        return catalog.read_number(connection, ENTRIES) - len(dead.chunks), tokens
+
+    def _count_live(self, counted: Mapping[Named, int]) -> dict[Named, int]:
+        """Return how many live entries contain each term, given how many entries do."""
+        if not len(self._dead.documents):
+            return dict(counted)
+        lists = [_List(named, count, 0.0, 1.0) for named, count in counted.items() if count]
+        live = self._read([term for term in lists if term.entries <= _WHOLE])
+        counts = {named: len(entries.keys) for named, entries in live.items()}
+        for named, count, *_ in lists:
+            if named not in counts:
+                dead = self._dead.among(named[0])
+                entries = self._read_blocks([named], dead)[named]
+                counts[named] = count - len(entries.among(dead).keys)
+        return {named: counts.get(named, 0) for named in counted}
 
     def _counts(self, wanted: Iterable[Named]) -> dict[Named, int]:
-        """Return how many entries contain each term in each field."""
+        """Return how many live entries contain each term in each field."""
         names = list(dict.fromkeys(wanted))
         known = self._memory.counts
         lacking = [named for named in names if named not in known]
@@ -168,6 +227,7 @@ class PostgresKeywords:
             )
             counted = dict.fromkeys(((field, term) for field in fields for term in terms), 0)
             counted.update({(field, term): int(count) for field, term, count in rows})
+            counted = self._count_live(counted)
             self._memory.count(counted)
             counts.update((named, counted[named]) for named in lacking)
         return counts
@@ -182,7 +242,9 @@ class PostgresKeywords:
         )
 
     def scored_with(self, shared: Statistics) -> PostgresKeywords:
-        return PostgresKeywords(self._connection, self._memory, self._streams, self._ranges, shared)
+        return PostgresKeywords(
+            self._connection, self._generation, self._memory, self._streams, self._ranges, shared
+        )
 
     # -- the best by words -------------------------------------------------------
 
@@ -302,6 +364,7 @@ class PostgresKeywords:
         whole = [term.named for term in lacking if among is None or term.entries <= _WHOLE]
         partly = [term.named for term in lacking if term.named not in set(whole)]
         for named, entries in self._read_blocks(whole).items():
+            entries = entries.without(self._dead.among(named[0]))
             read[named] = entries = entries.compact()
             if len(entries.keys) <= _WHOLE:
                 self._memory.keep_list(named, entries)
@@ -453,12 +516,28 @@ class PostgresKeywords:
         return {key: known[key] for key in keys if key in known}
 
     def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
+        dead = self._memory.cached("dead terms", self._count_dead_terms)
+        # Each of the dead terms may have been ahead of one that has more live entries.
+        enough = None if most is None else most + sum(term.startswith(prefix) for term in dead)
         rows = self._connection.ask(
             "SELECT term, entries FROM terms WHERE field = %s AND term >= %s AND term < %s"
             " ORDER BY entries DESC, term LIMIT %s",
-            (PAGE, prefix, f"{prefix}\U0010ffff", most),
+            (PAGE, prefix, f"{prefix}\U0010ffff", enough),
         )
-        return [(term, int(count)) for term, count in rows]
+        live = sorted((dead[term] - int(count), term) for term, count in rows)
+        return [(term, -count) for count, term in live if count][:most]
+
+    def _count_dead_terms(self) -> Counter[str]:
+        """Count the dead documents that contain each term."""
+        terms: dict[int, set[str]] = defaultdict(set)
+        if documents := self._dead.documents.tolist():
+            rows = self._connection.ask(
+                "SELECT document, body, code FROM entries WHERE document = ANY(%s::bigint[])",
+                (as_array(documents),),
+            )
+            for document, *streams in rows:
+                terms[document].update(*(stream.split() for stream in streams))
+        return Counter(chain.from_iterable(terms.values()))
 
 
 def _take_within(lists: Sequence[_List], budget: int) -> Iterator[_List]:
@@ -471,9 +550,11 @@ def _take_within(lists: Sequence[_List], budget: int) -> Iterator[_List]:
 
 
 def _rank(keys: Keys, scores: NDArray[np.float64], limit: int) -> KeywordHits:
-    """Return the best entries; the keys are in ascending order, so ties go by key."""
-    order, best = best_rows(scores, limit)
-    return list(zip(keys[order].tolist(), best.tolist(), strict=True))
+    """Return the best entries, and all that tie with the last of them."""
+    _, best = best_rows(scores, limit)
+    chosen = np.flatnonzero(scores >= best[-1]) if len(best) else np.empty(0, dtype=np.intp)
+    order, best = best_rows(scores[chosen], len(chosen))
+    return list(zip(keys[chosen[order]].tolist(), best.tolist(), strict=True))
 
 
 def _match_pairs(stream: str, pairs: Sequence[tuple[str, str, int]]) -> int:

@@ -112,6 +112,16 @@ class Postings(NamedTuple):
         matches = wanted[at] == self.keys if len(wanted) else np.zeros(len(self.keys), dtype=bool)
         return self.only(matches)
 
+    def without(self, unwanted: Keys) -> Postings:
+        """Return the entries that are not in ``unwanted``, which is sorted."""
+        if not len(self.keys) or not len(unwanted):
+            return self
+        at = np.searchsorted(self.keys, unwanted)
+        at[at == len(self.keys)] = 0
+        wanted = np.ones(len(self.keys), dtype=np.bool_)
+        wanted[at[self.keys[at] == unwanted]] = False
+        return self.only(wanted)
+
     def only(self, which: NDArray[np.bool_]) -> Postings:
         return Postings(self.keys[which], self.times[which], self.lengths[which])
 

@@ -20,6 +20,7 @@ from lookfar.store.postgres.chunk_ranges import ChunkRanges
 from lookfar.store.postgres.keywords import Memory, PostgresKeywords, RecentStreams
 from lookfar.store.postgres.server import Reading, Serving
 from lookfar.store.postgres.vector_memory import VectorMemory, nearest_rows
+from lookfar.store.shared.keyword_queries import best_places
 from lookfar.store.shared.snapshot import StoredSnapshot
 
 if TYPE_CHECKING:
@@ -45,14 +46,16 @@ class PostgresEpoch:
         self.vectors = VectorMemory(serving.dimensions, vector_bytes)
         self.fill = fill
         self._lock = Lock()
-        self._memory: tuple[int, Memory] = (-1, Memory())
+        self._memory: tuple[tuple[int, int], Memory] = ((-1, -1), Memory())
 
-    def memory(self, commit: int) -> Memory:
-        """Return the keyword cache of a commit; a reader of an older commit gets one of its own."""
+    def memory(self, commit: int, generation: int) -> Memory:
+        """Return the keyword cache of a generation in a commit; a reader of an older commit gets
+        one of its own."""
+        state = (commit, generation)
         with self._lock:
-            if commit > self._memory[0]:
-                self._memory = (commit, Memory())
-            return self._memory[1] if commit == self._memory[0] else Memory()
+            if self._memory[0] != state and commit >= self._memory[0][0]:
+                self._memory = (state, Memory())
+            return self._memory[1] if self._memory[0] == state else Memory()
 
 
 class PostgresSnapshot(StoredSnapshot):
@@ -66,15 +69,15 @@ class PostgresSnapshot(StoredSnapshot):
     def __init__(
         self, epoch: PostgresEpoch, connection: Reading, serving: Serving, generation: int
     ) -> None:
-        memory = epoch.memory(catalog.keywords_stamp(connection))
-        keywords = PostgresKeywords(connection, memory, epoch.streams, epoch.ranges)
+        memory = epoch.memory(catalog.keywords_stamp(connection), generation)
+        keywords = PostgresKeywords(connection, generation, memory, epoch.streams, epoch.ranges)
         super().__init__(connection, generation, epoch.remembered, keywords)
         self._epoch = epoch
         self._serving = serving
         self._memory = memory
         self._vectors: NDArray[np.float16] | None = None
         self._vectors_sought = False
-        self._texts: dict[tuple[int, str], str | None] = {}
+        self._texts: dict[str, str | None] = {}
         """The texts that were read last, which may be too many for the memory."""
 
     def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:  # noqa: ARG002
@@ -83,37 +86,27 @@ class PostgresSnapshot(StoredSnapshot):
 
     def preload_texts(self, uris: Sequence[str]) -> None:
         known = self._memory.texts
-        lacking = [uri for uri in uris if (self.generation, uri) not in known]
+        lacking = [uri for uri in uris if uri not in known]
         if not lacking:
             return
-        texts: dict[tuple[int, str], str | None] = {(self.generation, uri): None for uri in lacking}
+        texts: dict[str, str | None] = dict.fromkeys(lacking)
         for some in catalog.batches(lacking):
-            for uri, text in catalog.live_texts(self._connection, some, self.generation):
-                texts[self.generation, uri] = text
+            texts.update(catalog.live_texts(self._connection, some, self.generation))
         self._memory.keep_texts(texts)
         self._texts = texts
 
     def text(self, uri: str) -> str | None:
-        key = (self.generation, uri)
         for texts in (self._memory.texts, self._texts):
-            if key in texts:
-                return texts[key]
+            if uri in texts:
+                return texts[uri]
         self.preload_texts([uri])
-        return self._texts[key]
+        return self._texts[uri]
 
     def manifest(self) -> Mapping[str, Any]:
-        return self._cached_result("manifest", super().manifest)
+        return self._memory.cached("manifest", super().manifest)
 
     def failures(self) -> list[Failure]:
-        return self._cached_result("failures", super().failures)
-
-    def _cached_result(self, name: str, read: Callable[[], T]) -> T:
-        """Return a result that depends on nothing but the commit and the generation."""
-        results = self._memory.results
-        if (name, self.generation) not in results:
-            results[name, self.generation] = read()
-        result: T = results[name, self.generation]
-        return result
+        return self._memory.cached("failures", super().failures)
 
     def streams(self, uri: str) -> Streams | None:
         document = self.document(uri)
@@ -139,7 +132,8 @@ class PostgresSnapshot(StoredSnapshot):
         scope = self._scopes.resolve(filters)
         listed = self._scopes.list_documents(scope)
         among = None if listed is None else self._scopes.vector_rows(listed)
-        fetch, exact, copied = limit, False, self._copied_vectors()
+        # One more than wanted shows whether the last one ties with others.
+        fetch, exact, copied = limit + 1, False, self._copied_vectors()
         while True:
             if copied is not None:
                 rows, exact = nearest_rows(copied, query, fetch, among), True
@@ -156,12 +150,11 @@ class PostgresSnapshot(StoredSnapshot):
                 for place in alive.get(row, ())
                 if scope is None or scope.admits(place)
             ]
-            if len(admitted) >= limit:
-                return admitted[:limit]
+            enough = len(admitted) >= limit and admitted[limit - 1][1] > rows[-1][1]
+            if enough or (exact and len(rows) < fetch):
+                return best_places(admitted, limit)
             if len(rows) == fetch:
                 fetch *= 4
-            elif exact:
-                return admitted
             else:  # The index may propose fewer than there are.
                 exact = True
 

@@ -44,7 +44,7 @@ class KeywordQueries:
                 if key in alive and (scope is None or scope.admits(alive[key]))
             ]
             if len(admitted) >= limit or len(hits) < fetch:
-                return admitted[:limit]
+                return best_places(admitted, limit)
             fetch *= 4
 
     def best_of_each(
@@ -83,8 +83,20 @@ class KeywordQueries:
             )
             admitted = [hit for hit in hits if hit[0] in alive]
             if len(admitted) >= limit or len(hits) < fetch:
-                return admitted[:limit]
+                return self._best_pages(admitted, limit)
             fetch *= 4
+
+    def _best_pages(self, hits: Sequence[tuple[int, float]], limit: int) -> list[tuple[int, float]]:
+        """Return the best ``limit`` of sorted hits; of those that tie with the last, by URI."""
+        if len(hits) <= limit:
+            return list(hits)
+        last = hits[limit - 1][1]
+        better = [hit for hit in hits if hit[1] > last]
+        tied = [document for document, score in hits if score == last]
+        places = catalog.first_places(self._connection, tied, self.generation)
+        uris = {place.document: place.uri for place in places}
+        tied.sort(key=lambda document: uris.get(document, ""))
+        return better + [(document, last) for document in tied[: limit - len(better)]]
 
     def page_scores(
         self, terms: Terms, weights: Mapping[str, float], documents: Sequence[int]
@@ -144,6 +156,11 @@ class KeywordQueries:
 
     def _recent_places(self) -> RecentPlaces:
         return self._remembered.cached(self._scopes.state, "places", RecentPlaces)
+
+
+def best_places(hits: Sequence[tuple[Place, float]], limit: int) -> list[tuple[Place, float]]:
+    """Return the best hits; ties go by URI and start, because numbers depend on the history."""
+    return sorted(hits, key=lambda hit: (-hit[1], hit[0].uri, hit[0].start))[:limit]
 
 
 def _keys(places: Sequence[Place]) -> list[int]:

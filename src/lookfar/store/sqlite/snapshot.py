@@ -17,6 +17,7 @@ from lookfar.ports import Keywords, Need, Place, QualityCounts, QualityQuery, St
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground.sql import Connection
 from lookfar.store.keywords.signatures import Documents
+from lookfar.store.shared.keyword_queries import best_places
 from lookfar.store.shared.snapshot import StoredSnapshot
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class EpochSnapshot(StoredSnapshot):
         many = len(self._rows) >= _WORTH_A_THREAD or vectors.is_many(len(self._rows))
         if query.ndim > 1 or scope is not None or not many:
             return
-        fetch = self._scopes.fetch_size(limit, scope, None)
+        fetch = self._scopes.fetch_size(limit + 1, scope, None)
         task = start(vectors.nearest, query, self._rows, fetch)
         self._begun = None if task is None else _Begun(query, fetch, task)
 
@@ -147,7 +148,10 @@ class EpochSnapshot(StoredSnapshot):
         most = self._scopes.document_count() * _MOST_DOCUMENTS
         if scope is not None and among is None and len(scope.documents) < most:
             allowed = self._epoch.owners.find_rows(self._connection, scope.documents, count)
-        fetch = self._scopes.fetch_size(limit, scope, listed) if allowed is None else limit
+        # One more than wanted shows whether the last one ties with others.
+        fetch = limit + 1
+        if allowed is None:
+            fetch = self._scopes.fetch_size(fetch, scope, listed)
         while True:
             rows, scores = find(fetch, among, allowed)
             alive = self._recent_places().by_vector(
@@ -159,8 +163,9 @@ class EpochSnapshot(StoredSnapshot):
                 for place in alive.get(row, ())
                 if scope is None or scope.admits(place)
             ]
-            if len(admitted) >= limit or len(rows) < fetch:
-                return admitted[:limit]
+            enough = len(admitted) >= limit and admitted[limit - 1][1] > scores[-1]
+            if enough or len(rows) < fetch:
+                return best_places(admitted, limit)
             fetch *= 4
 
     def _similarities(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
