@@ -1150,8 +1150,11 @@ class Keywords(Protocol):
         """Return the documents whose whole text matches best, and all that tie with the last."""
         ...
 
-    def known_terms(self, terms: Collection[str]) -> set[str]:
-        """Return those of the terms that any document has in its text, names or tags."""
+    def known_terms(
+        self, terms: Collection[str], read_dead: Callable[[], frozenset[int]]
+    ) -> set[str]:
+        """Return those of the terms that any document has in its text, names or tags; the stored
+        documents that do not count are read only where they are needed."""
         ...
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:

@@ -869,6 +869,44 @@ def test_verify_finds_nothing_after_many_changes(shelf: Shelf) -> None:
             assert len(pages(snapshot, word)) == count, word
 
 
+def test_a_word_that_was_removed_is_not_known(shelf: Shelf) -> None:
+    """Seen to fail on both stores, where entries of earlier generations counted."""
+    shelf.retain = 2
+    for number in range(40):
+        shelf.write({f"{number}.md": f"# Page {number}\n\ncommon words\n"})
+    shelf.write(
+        {f"{number}.md": f"---\ntags: [beryl]\n---\nzinc {number}\n" for number in range(9)}
+    )
+    last = shelf.write({"9.md": "amber\n"})
+    shelf.write({f"{number}.md": "plain\n" for number in range(10)})
+    asked = ("zinc", "amber", "beryl", "common", "plain", "never")
+    with shelf.store.snapshot() as snapshot:
+        assert snapshot.known_terms(asked) == {"common", "plain"}
+        assert not snapshot.knows("zinc")
+    with shelf.store.snapshot(last) as snapshot:
+        assert snapshot.known_terms(asked) == {"zinc", "amber", "beryl", "common"}
+    for number in range(3):  # Their entries are deleted now, but still in the files.
+        shelf.write({"other.md": f"other {number}\n"})
+    with shelf.store.snapshot() as snapshot:
+        assert snapshot.known_terms(asked) == {"common", "plain"}
+
+
+def test_a_phrase_is_rare_whatever_earlier_generations_have(shelf: Shelf) -> None:
+    """Seen to fail on both stores: earlier versions made a phrase common."""
+    shelf.retain = 9
+    for number in range(8):
+        shelf.write({f"{name}.md": f"crimson engine {number}\n" for name in "abc"})
+    with shelf.store.snapshot() as snapshot:
+        few, many = (
+            snapshot.few_holding(["crimson engine", "never said"], most, Filters())
+            for most in (3, 2)
+        )
+        assert few[0] is not None
+        assert sorted(place.uri for place in few[0]) == ["a.md", "b.md", "c.md"]
+        assert few[1] == []
+        assert many == [None, []]
+
+
 # -- the same answers ---------------------------------------------------------------------------
 
 

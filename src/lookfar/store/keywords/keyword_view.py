@@ -44,10 +44,14 @@ class KeywordView:
         stamp: int,
         shared: Statistics | None = None,
         lacking: frozenset[str] = frozenset(),
+        *,
+        deletions: bool = False,
     ) -> None:
-        """``lacking`` are the fields that an index of an older format does not have."""
+        """``lacking`` are the fields that an index of an older format does not have, and
+        ``deletions`` says whether there are deleted entries."""
         self._folder = folder
         self._lacking = lacking
+        self._deletions = deletions
         self._schema = schema
         self._searcher = searcher
         self._shared = shared
@@ -88,7 +92,13 @@ class KeywordView:
 
     def scored_with(self, shared: Statistics) -> KeywordView:
         view = KeywordView(
-            self._folder, self._schema, self._searcher, self.stamp, shared, self._lacking
+            self._folder,
+            self._schema,
+            self._searcher,
+            self.stamp,
+            shared,
+            self._lacking,
+            deletions=self._deletions,
         )
         view._frequencies = self._frequencies
         view._by_term = self._by_term
@@ -252,10 +262,33 @@ class KeywordView:
         there = self._shared.frequency.get((field, term), here)
         return _idf(self._shared.entries, there) / _idf(self._searcher.num_docs, here)
 
-    def known_terms(self, terms: Collection[str]) -> set[str]:
-        fields = (*PAGE_FIELDS, "tags")
+    def known_terms(
+        self, terms: Collection[str], read_dead: Callable[[], frozenset[int]]
+    ) -> set[str]:
+        fields, dead = (*PAGE_FIELDS, "tags"), read_dead()
         with reading(self._folder):
-            return {term for term in terms if any(self._frequency(field, term) for field in fields)}
+            known = {
+                term for term in terms if any(self._frequency(field, term) for field in fields)
+            }
+            # tantivy counts deleted entries as well, until it merges their segment.
+            if not dead and not self._deletions:
+                return known
+            return {term for term in known if self._occurs(term, fields, dead)}
+
+    def _occurs(self, term: str, fields: Sequence[str], dead: frozenset[int]) -> bool:
+        """Return whether an entry has the term that is neither deleted nor of a dead document."""
+        options = [
+            (Occur.Should, Query.term_query(self._schema, field, term, "basic"))
+            for field in fields
+            if self._frequency(field, term)
+        ]
+        query, limit = Query.const_score_query(Query.boolean_query(options), 1.0), 1 + len(dead)
+        while True:
+            hits = self._searcher.search(query, limit=limit, count=False).hits
+            owners = self._read_numbers("document", [address for _, address in hits])
+            if len(hits) < limit or not dead.issuperset(owners):
+                return not dead.issuperset(owners)
+            limit *= 4
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
         with reading(self._folder):

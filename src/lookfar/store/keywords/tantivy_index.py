@@ -128,7 +128,12 @@ class KeywordIndex:
                 self._link()
             self._index.reload()
             return KeywordView(
-                self._folder, self._schema, self._index.searcher(), stamp, lacking=self._lacking
+                self._folder,
+                self._schema,
+                self._index.searcher(),
+                stamp,
+                lacking=self._lacking,
+                deletions=self._has_deletions(),
             )
 
     def _check_small_files(self) -> None:

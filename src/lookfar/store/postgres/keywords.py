@@ -410,7 +410,11 @@ class PostgresKeywords:
 
     # -- words beside each other ---------------------------------------------------
 
-    def known_terms(self, terms: Collection[str]) -> set[str]:
+    def known_terms(
+        self,
+        terms: Collection[str],
+        read_dead: Callable[[], frozenset[int]],  # noqa: ARG002  # Dead ones are not counted.
+    ) -> set[str]:
         fields = [NUMBERS[field] for field in (*PAGE_FIELDS, "tags")]
         counts = self._counts((field, term) for term in terms for field in fields)
         return {term for (_, term), count in counts.items() if count}
