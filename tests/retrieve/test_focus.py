@@ -62,6 +62,24 @@ def test_heading_ranks_below_its_section() -> None:
     )
 
 
+def test_paragraph_directly_under_its_heading_is_a_sentence_of_its_own() -> None:
+    text = "# Keys\nTo rotate keys, run it.\n## Other\nNothing.\n"
+    assert [text[one.start : one.end] for one in split_sentences(text)] == [
+        "# Keys", "To rotate keys, run it.", "## Other", "Nothing.",
+    ]  # fmt: skip
+    assert best(text, {"rotat": 0.3, "key": 0.7}) == "To rotate keys, run it."
+
+
+@pytest.mark.parametrize("weights", [{"cost": 0.9, "firewal": 0.1}, {"cost": 0.1, "firewal": 0.9}])
+def test_row_of_a_table_is_above_the_header_that_names_its_columns(
+    weights: dict[str, float],
+) -> None:
+    """Fails if a row counts only the row before it as its neighbour."""
+    table = "| Item | Cost |\n|---|---|\n| Chair | 20 |\n| Lamp | 30 |\n| Firewall | 4711 |\n"
+    assert best(f"Sales.\n\n{table}\nThe end.\n", weights) == "| Firewall | 4711 |"
+    assert best(f"{table}\n{table}", {"cost": 1.0}) == "| Item | Cost |"
+
+
 def test_first_sentence_is_returned_if_no_word_matches() -> None:
     assert best("One thing. Another thing.", {"absent": 1.0}) == "One thing."
     assert find_best_sentences("", FocusQuery({}), code=False) == []

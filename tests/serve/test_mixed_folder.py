@@ -136,6 +136,37 @@ def test_a_passage_over_two_pages_is_cited_by_the_page_that_answers(
         assert hit.place == "page=1"
 
 
+def costs() -> bytes:
+    """A sheet of two ranges that only its last row tells apart from many others."""
+    rows: list[list[str | float]] = [
+        [f"Chair {at}", "Vendor", "March", 100 + at] for at in range(2, 62)
+    ]
+    head: list[str | float] = ["Item", "Vendor", "Month", "Cost"]
+    return make_xlsx(Costs=[head, *rows, ["Firewall", "Palisade", "May", 4711]])
+
+
+def test_the_row_that_answers_is_shown_with_its_range_and_header(
+    run: Callable[..., Result], root: Path
+) -> None:
+    (root / "costs.xlsx").write_bytes(costs())
+    asked = ("search", "what did the firewall cost", root, "--glob", "*.xlsx")
+    lines = run(*asked).stdout.split("\n")
+    assert lines[0].startswith("1. costs.xlsx#Costs!A41:D62  ")
+    shown = [line.split("  ")[-1].strip() for line in lines if "|" in line]
+    assert (shown[0], shown[-1]) == (
+        "| Item | Vendor | Month | Cost |",
+        "| Firewall | Palisade | May | 4711 |",
+    )
+    listed = run(*asked, "--map").stdout
+    assert "#Costs!A41:D62" in listed
+    assert "| Firewall | Palisade | May | 4711 |" in listed
+    assert "| Item | Vendor | Month | Cost |" in listed
+    (hit,) = json.loads(run(*asked, "--json").stdout)["hits"]
+    assert hit["places"] == ["Costs!A1:D40", "Costs!A41:D62"]
+    first = hit["focus"][0]
+    assert "4711" in hit["text"][first["start"] - hit["start"] : first["end"] - hit["start"]]
+
+
 def test_lines_and_outline_name_the_pages(library: Library) -> None:
     (file,) = library.grep("notice of ninety").files
     assert [(line.place, line.state) for line in file.lines] == [("page=2", "same")]

@@ -1,8 +1,13 @@
-"""Convert offsets to line numbers. Offsets at or beyond the end are on the last line."""
+"""Convert offsets to line numbers, and find the header row above a line of a Markdown table.
+
+Offsets at or beyond the end are on the last line.
+"""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lookfar.model import Span
@@ -12,6 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _NEWLINE = ord("\n")
+TABLE_RULE = re.compile(r"[ \t]*\|[ \t]*:?-+:?[ \t]*\|")
+"""The line below the header row of a table."""
 
 
 class Lines:
@@ -49,3 +56,12 @@ class Lines:
         starts = self._starts
         last = end - 1 if end > start else start
         return Span(start, end, bisect_right(starts, start), bisect_right(starts, last))
+
+
+def find_header(lines: Sequence[str], at: int) -> int | None:
+    """Return the number of the header row above a line of a table; None if there is none."""
+    while at > 0 and lines[at].lstrip().startswith("|"):
+        if TABLE_RULE.match(lines[at]):
+            return at - 1
+        at -= 1
+    return None

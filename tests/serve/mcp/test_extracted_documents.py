@@ -41,3 +41,22 @@ def test_agents_get_pages_and_reasons(agent: Agent) -> None:
     assert "photo.png (image)" in status
     assert "cut.pdf" in status
     assert "damaged" in agent.refused("read", target="cut.pdf")["hint"]
+
+
+def test_agents_get_the_row_that_answers_with_its_range_and_header(
+    portal: BlockingPortal, home: Home, tmp_path: Path
+) -> None:
+    rows = [f"Chair {at},Vendor,March,{100 + at}" for at in range(2, 62)]
+    sheet = "\n".join(["Item,Vendor,Month,Cost", *rows, "Firewall,Palisade,May,4711"])
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "costs.csv").write_text(sheet, encoding="utf-8")
+    other = "# Kitchen\n\nIt is cleaned.\n\n## Firewall\n\nAsk the network team.\n"
+    (tmp_path / "papers" / "other.md").write_text(other, encoding="utf-8")
+    with in_memory(portal, home, tmp_path / "papers") as agent:
+        result = agent.call("search", query="what did the firewall cost")
+        lines = [line.strip() for line in said(result).split("\n")]
+        assert any(line.startswith("#A41:D62 ") for line in lines)
+        assert any("| | Item | Vendor | Month | Cost |" in line for line in lines)
+        assert any("| | Firewall | Palisade | May | 4711 |" in line for line in lines)
+        passages = agent.call("search", query="what did the firewall cost", detail="passages")
+        assert "costs.csv#A41:D62" in said(passages)

@@ -197,6 +197,38 @@ def test_a_hit_says_where_it_stands_and_what_of_it_answers(site: Served) -> None
     assert hit["cite"].startswith("lookfar://docs/sea/lamp.md")
 
 
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A sheet of two ranges, and notes with properties."""
+    folder = tmp_path_factory.mktemp("office")
+    rows = [f"Chair {at},Vendor,March,{100 + at}" for at in range(2, 62)]
+    texts = {
+        "costs.csv": "\n".join(["Item,Vendor,Month,Cost", *rows, "Firewall,Palisade,May,4711"]),
+        "keys.md": "# Keys\nRotate the signing key with a new seal.\n\nA key is long.\n",
+        "fire.md": "# Firewall\n\nAsk the network team.\n",
+        "plan.md": "---\nstatus: active\n---\n# Plan\n\nThe walrus plan.\n",
+        "idea.md": "---\nstatus: idle\nup: '[[plan|the plan]]'\n---\n# Idea\n\nA gull.\n",
+    }
+    for name, text in texts.items():
+        (folder / "docs" / name).parent.mkdir(exist_ok=True)
+        (folder / "docs" / name).write_text(text, encoding="utf-8")
+    with serving(folder, "--log-level", "error", "--set", "watch.enabled=false") as served:
+        yield served
+
+
+def test_a_hit_of_two_ranges_shows_the_one_that_answers(office: Served) -> None:
+    asked = {"query": "what did the firewall cost", "prefix": "costs"}
+    hit = office.ask("POST", "/api/search", asked).json["hits"][0]
+    assert (hit["uri"], hit["place"], len(hit["places"])) == ("costs.csv", "A41:D62", 2)
+    assert hit["excerpt"][: hit["answer_end"]] == "Firewall · Palisade · May · 4711"
+    assert "| Firewall | Palisade | May | 4711 |" in hit["text"]
+
+
+def test_a_paragraph_directly_under_its_heading_is_in_the_excerpt(office: Served) -> None:
+    hit = office.ask("POST", "/api/search", {"query": "rotate key"}).json["hits"][0]
+    assert hit["excerpt"] == "Rotate the signing key with a new seal. A key is long."
+
+
 def test_a_document_comes_with_its_part_outline_and_company(site: Served) -> None:
     shape = site.ask("POST", "/api/document", {"target": "sea/harbour.md#Leaving"}).json
     text = TEXTS["sea/harbour.md"]

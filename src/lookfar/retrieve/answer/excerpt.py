@@ -85,7 +85,9 @@ def cite(
                 focus_path=definition.path if definition else (),
                 focus_lines=definition.lines if definition else (0, 0),
                 document_chars=reader.count_chars(passage),
-                uses=reader.find_uses(passage, span) if focus and len(hits) < _WITH_USES else (),
+                uses=reader.find_uses(passage, span)
+                if focus and focus.uses and len(hits) < _WITH_USES
+                else (),
                 extracted=extractor_for(place.uri) is not None and place.lane == "docs",
                 place=reader.find_place(passage, text, focused[0].start - span.start)
                 if focused

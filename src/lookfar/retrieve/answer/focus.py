@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lookfar.common.lines import TABLE_RULE
 from lookfar.common.recent import RecentValues
 from lookfar.ports import Embedder
 from lookfar.retrieve.question.names import compile_definition_pattern, find_names
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 SENTENCES = 3
 """Sentences returned per passage."""
 _NEIGHBOUR = 0.2
-"""Weight of the words in a neighbouring sentence."""
+"""Weight of the words in a neighbouring sentence. A header row is a neighbour of all its rows, and
+has the same weight itself: it names what a row says."""
 _MEANING = 0.4
 """Weight of the cosine, relative to the share of the question's words."""
 _COMPARED = 6
@@ -40,9 +42,11 @@ _BYTES_PER_SENTENCE: Final = 250
 """What an excerpt takes in the cache."""
 
 # A line break inside a paragraph is white space. It ends a sentence after a blank line, and before
-# a list item, a heading, a table row, a quotation or a fence.
+# a list item, a heading, a table row, a quotation or a fence. A heading is one line.
 _BLOCK_END = re.compile(
     r"\n(?=[ \t]*(?:\n|[-*+][ \t]|\d{1,9}[.)][ \t]|#{1,6}[ \t]|\||>|```|~~~))|(?<=\n)\n"
+    r"|^[ \t]*#{1,6}[ \t][^\n]*\n",
+    re.M,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]{0,3}[ \t\n]+(?=\S)|(?<=[。！？])")
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)")
@@ -55,7 +59,7 @@ class Sentence(NamedTuple):
 
     start: int
     end: int
-    heading: bool = False
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class FocusQuery:
     """The name, if the question asks for nothing else: the line that defines it answers best."""
     choose: FocusChoice | None = None
     """Which hits are to be looked at; all without it."""
+    uses: bool = True
+    """Whether hits list the constants and imports that they use."""
 
     @classmethod
     def from_ranking(cls, ranking: Ranking) -> FocusQuery:
@@ -129,6 +135,8 @@ class _Split(NamedTuple):
 
     sentences: Sequence[Sentence]
     terms: Sequence[str]
+    above: Sequence[int]
+    """For each the sentence before it, or for a row of a table its header row; -1 at the end."""
 
 
 _recent: Final[RecentValues[Excerpt, _Split]] = RecentValues(_MOST_BYTES)
@@ -147,11 +155,24 @@ def _split(excerpt: Excerpt) -> _Split:
         return known
     text, code = excerpt
     sentences = (split_lines(text) if code else split_sentences(text))[:_MOST_SENTENCES]
-    split = _Split(sentences, [f" {analyse(text[start:end])} " for start, end, _ in sentences])
+    terms = [f" {analyse(text[start:end])} " for start, end, _ in sentences]
+    split = _Split(sentences, terms, _list_above(text, sentences))
     _recent.add(
         excerpt, split, _BYTES_PER_CHARACTER * len(text) + _BYTES_PER_SENTENCE * len(sentences)
     )
     return split
+
+
+def _list_above(text: str, sentences: Sequence[Sentence]) -> list[int]:
+    """Return for each sentence the one before it, or for a row of a table its header row."""
+    above: list[int] = []
+    header = -1
+    for at, sentence in enumerate(sentences):
+        is_row = text.startswith("|", sentence.start)
+        above.append(header if is_row and header >= 0 else at - 1)
+        if not is_row or sentence.weight < 1:
+            header = at if is_row else -1
+    return [*above, -1]
 
 
 def _score_by_words(
@@ -161,13 +182,14 @@ def _score_by_words(
 
     ``weights`` has the words of the question between spaces.
     """
-    sentences, terms = _split(excerpt)
+    sentences, terms, above = _split(excerpt)
     # In the order of the question, since the order of a sum changes its last digits.
     own = [sum([weight for term, weight in weights if term in here]) for here in terms]
-    beside = zip([0.0, *own], [*own[1:], 0.0], strict=False)
+    own.append(0.0)  # What is above the first.
+    below = [own[at + 1] if above[at + 1] == at else 0.0 for at in range(len(sentences))]
     scores = [
-        (share + _NEIGHBOUR * (before + after)) * (_HEADING if sentence.heading else 1.0)
-        for sentence, share, (before, after) in zip(sentences, own, beside, strict=False)
+        (own[at] + _NEIGHBOUR * (own[above[at]] + below[at])) * sentence.weight
+        for at, sentence in enumerate(sentences)
     ]
     order = sorted(range(len(sentences)), key=scores.__getitem__, reverse=True)
     # If no word matches, meaning alone decides.
@@ -240,13 +262,14 @@ def split_sentences(text: str) -> list[Sentence]:
             ]
             fenced = fenced != fence
         else:
-            sentences += _split_block(block, start)
+            weight = _HEADING if block.lstrip().startswith("#") else 1.0
+            weight = _NEIGHBOUR if TABLE_RULE.match(text, end) else weight
+            sentences += _split_block(block, start, weight)
     return sentences
 
 
-def _split_block(block: str, offset: int) -> list[Sentence]:
+def _split_block(block: str, offset: int, weight: float) -> list[Sentence]:
     """Return the sentences of one paragraph, list item or heading."""
-    heading = block.lstrip().startswith("#")
     cuts = [*(match.end() for match in _SENTENCE_END.finditer(block)), len(block)]
     sentences = []
     for start, end in zip([0, *cuts], cuts, strict=False):
@@ -254,7 +277,7 @@ def _split_block(block: str, offset: int) -> list[Sentence]:
         if _says_something(piece):
             first = offset + start + len(piece) - len(piece.lstrip())
             last = offset + start + len(piece.rstrip())
-            sentences.append(Sentence(first, last, heading))
+            sentences.append(Sentence(first, last, weight))
     return sentences
 
 

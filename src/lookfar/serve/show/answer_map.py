@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from lookfar.common.lines import find_header
 from lookfar.model import ROOT_HEADING, Answer, Hit
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.retrieve.ranking import Rated
@@ -484,6 +485,9 @@ def _window(place: _Place) -> list[tuple[int, str]]:
     ]
     if hit.lane == "code" and _encloses(lines, start):
         visible = [(first, _cut(lines[0], _LONGEST_LINE, keep_indent=True)), *visible[1:]]
+    header = find_header(lines, start)
+    if header is not None and header < start:
+        visible = [(first + header, _cut(lines[header], _LONGEST_LINE)), *visible]
     return visible
 
 

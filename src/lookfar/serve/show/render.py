@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from lookfar import model
+from lookfar.common.lines import find_header
 from lookfar.common.skip_reasons import (
     describe_group,
     explain_reason,
@@ -165,6 +166,9 @@ def _window(
     if answering is not None and numbered:
         at = next((at for at, (number, _) in enumerate(numbered) if number >= answering), 0)
         start = max(0, min(at - 1, len(numbered) - _EXCERPT_LINES))
+        header = find_header(lines, numbered[at][0])
+        if header is not None and header < numbered[start][0]:
+            return [(header, lines[header]), *numbered[start + 1 : start + _EXCERPT_LINES]]
         return numbered[start : start + _EXCERPT_LINES]
     matched = [words & _terms(line) for _, line in numbered]
     if not any(matched):  # Found by vectors alone: start at the heading.

@@ -26,7 +26,6 @@ from lookfar.serve.http.web.result_pages import (
     PREVIEW_CHARS,
     Listings,
     Page,
-    Sentence,
     list_documents,
 )
 from lookfar.serve.http.web.skipped import ROWS as SKIPPED_ROWS
@@ -130,9 +129,9 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
 def _hits(hits: Sequence[Hit], page: Page, query: str) -> list[Json]:
     terms = marked_terms(query)
     shapes = []
-    for hit, facts, answering in zip(hits, page.facts, page.answering, strict=True):
+    for hit, facts in zip(hits, page.facts, strict=True):
         language = facts.language if facts else ""
-        shape = _hit(hit, terms, language, answering)
+        shape = _hit(hit, terms, language)
         shape["language"] = language
         shape["modified"] = format_time(facts.modified_ns) if facts else ""
         shape["tags"] = list(facts.tags) if facts else []
@@ -168,12 +167,18 @@ def _listings(session: Session) -> Listings:
     return listings
 
 
-def _hit(hit: Hit, terms: frozenset[str], language: str, answering: Sentence | None) -> Json:
+def _hit(hit: Hit, terms: frozenset[str], language: str) -> Json:
     shape = json_shapes.hit(hit, explain=True)
-    text = hit.text[:PREVIEW_CHARS]
-    # The page already shows the heading.
-    head = text.find("\n") + 1 if text.startswith("#") and hit.lane != "code" else 0
+    text = hit.text
+    # The page already shows the headings.
+    heading = "\0" if hit.lane == "code" else "#"
+    head = text.find("\n") + 1 if text.startswith(heading) else 0
+    spans = ((span.start - hit.span.start, span.end - hit.span.start) for span in hit.focus)
+    answering = next((span for span in spans if not text.startswith(heading, span[0])), None)
     snippet = make_snippet(text, language, _EXCERPT_CHARS, answering or (head, head))
+    if answering and answering[1] > PREVIEW_CHARS:
+        text = "…\n" + text[text.rfind("\n", 0, answering[0]) + 1 :]
+    text = text[:PREVIEW_CHARS]
     shape["cite"] = format_citation(hit.collection, hit.uri, hit.span, hit.sha256)
     shape["flags"] = flags(hit.text)
     shape["text"], shape["marks"] = text, find_marks(text, terms)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lookfar.config import SearchSettings
-from lookfar.model import Confidence, Contribution, Hit, Incomplete
+from lookfar.model import Confidence, Contribution, Incomplete
 from lookfar.ports import Facts
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
-from lookfar.retrieve.answer.focus import Excerpt, FocusQuery, find_in_each
+from lookfar.retrieve.answer.focus import FocusQuery
 from lookfar.retrieve.fixed_shares import SearchFunction
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.ranking import Results, Source
@@ -47,9 +47,6 @@ class Ranked:
     """By which the answering sentence of a passage is found; without a model."""
 
 
-Sentence = tuple[int, int]
-
-
 @dataclass(slots=True)
 class Page:
     """One page of results; the search for which it is created fills it in."""
@@ -58,8 +55,6 @@ class Page:
     facets: Facets | None = None
     facts: Sequence[Facts | None] = ()
     """The facts about the document of each hit, or about each listed document."""
-    answering: Sequence[Sentence | None] = ()
-    """The span of the answering sentence in the text of each hit."""
     collections: Sequence[str] = ()
     """The collection of each listed document."""
     beginnings: Sequence[str] = ()
@@ -92,12 +87,12 @@ class Listings:
                 sources,
                 max_chars=settings.max_excerpt_chars,
                 explain=ranked.explain if explain else None,
+                focus=_with_model(ranked.asked, sources),
             )
             page.total, page.facets = len(ranked.passages), ranked.facets
             page.facts = [
                 ranked.facts.get((passage.source, passage.place.document)) for passage in shown
             ]
-            page.answering = _find_answering(hits, ranked.asked, sources)
             return Results(hits, [*ranked.notes, *stale], ranked.confidence)
 
         return answer
@@ -151,19 +146,11 @@ def list_documents(offset: int, limit: int, prefix: str, page: Page) -> SearchFu
     return answer
 
 
-def _find_answering(
-    hits: Sequence[Hit], asked: FocusQuery, sources: Sequence[Source]
-) -> list[Sentence | None]:
-    """Return where the sentence that answers best is in each hit; headings are shown anyway."""
+def _with_model(asked: FocusQuery, sources: Sequence[Source]) -> FocusQuery:
     plan = next((source.plan for source in sources if source.plan.vector is not None), None)
-    if plan is not None and plan.embedder is not None and plan.embedder.quick:
-        asked = replace(asked, vector=plan.vector, embedder=plan.embedder)
-    excerpts = [Excerpt(hit.text[:PREVIEW_CHARS], hit.lane == "code") for hit in hits]
-    spans: list[Sentence | None] = []
-    for best in find_in_each(excerpts, asked):
-        first = next((sentence for sentence in best if not sentence.heading), None)
-        spans.append((first.start, first.end) if first else None)
-    return spans
+    if plan is None or plan.embedder is None or not plan.embedder.quick:
+        return asked
+    return replace(asked, vector=plan.vector, embedder=plan.embedder)
 
 
 def _rank(
@@ -195,5 +182,5 @@ def _rank(
         confidence=confidence,
         # Without the model, which may be released in the meantime.
         explain=replace(ranking, plan=replace(ranking.plan, embedder=None)).explain_fully,
-        asked=replace(FocusQuery.from_ranking(ranking), vector=None, embedder=None),
+        asked=replace(FocusQuery.from_ranking(ranking), vector=None, embedder=None, uses=False),
     )
