@@ -25,7 +25,7 @@ from lookfar.ports import StoredDocument
 from lookfar.retrieve.locate.address import format_citation
 from lookfar.text import encodings
 from lookfar.text.extract import formats
-from text.extract.made_office import make_docx, make_pptx, make_xlsx, shape
+from text.extract.made_office import make_docx, make_epub, make_pptx, make_xlsx, shape
 from text.extract.made_pdf import column, make_pdf
 
 SETTINGS = {"embed.provider": "hash", "index.workers": 1, "git.history": False}
@@ -284,6 +284,20 @@ def test_the_title_of_a_file_survives_a_repair(library: Library, root: Path) -> 
     made = maker.make(StoredDocument("untitled.pdf", row.metadata, text))
     assert made is not None
     assert made.streams[0][0].split()[0] == "quarter"
+
+
+def test_a_heading_of_a_part_is_not_the_title_of_the_file(library: Library, root: Path) -> None:
+    (root / "memo.pdf").write_bytes(
+        make_pdf(column(50, 750, "Contents", size=24, font="F2") + column(50, 700, "One kestrel."))
+    )
+    (root / "board.canvas").write_text(
+        json.dumps({"nodes": [{"id": "a", "type": "text", "text": "# Shelf\n\nTwo ospreys."}]})
+    )
+    (root / "book.epub").write_bytes(make_epub())
+    library.index()
+    titles = {row.uri: row.title for row in library.listed()}
+    assert titles["memo.pdf"] == titles["board.canvas"] == ""
+    assert (titles["book.epub"], titles["contract.pdf"]) == ("Tides", "Lease")
 
 
 def test_other_encodings_are_cited_and_doubted(library: Library) -> None:

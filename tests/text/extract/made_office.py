@@ -131,3 +131,20 @@ def _cell(x: int, y: int, value: str | float) -> str:
     if isinstance(value, str):
         return f'<c r="{place}" t="inlineStr"><is><t>{value}</t></is></c>' if value else ""
     return f'<c r="{place}"><v>{value}</v></c>'
+
+
+def make_epub(**extra: str) -> bytes:
+    """A book of two chapters, with a title."""
+    package = """<package xmlns:dc="d"><metadata><dc:title>Tides</dc:title></metadata><manifest>
+        <item id="b" href="text/b%20c.xhtml" media-type="application/xhtml+xml"/>
+        <item id="a" href="text/a.xhtml" media-type="application/xhtml+xml"/></manifest>
+        <spine><itemref idref="a"/><itemref idref="b"/></spine></package>"""
+    return make_zip(
+        {
+            "META-INF/container.xml": '<c><rootfile full-path="OEBPS/book.opf"/></c>',
+            "OEBPS/book.opf": package,
+            "OEBPS/text/b c.xhtml": "<h1>Ebb</h1><p>It falls.</p>",
+            "OEBPS/text/a.xhtml": "<!DOCTYPE html><h1>Flood</h1><p>It rises.</p>",
+            **{name.replace("__", "/"): content for name, content in extra.items()},
+        }
+    )

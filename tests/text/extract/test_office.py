@@ -11,6 +11,7 @@ from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
 from lookfar.text.extract.formats import extract, extractor_for
 from text.extract.made_office import (
     make_docx,
+    make_epub,
     make_open_document,
     make_pptx,
     make_relations,
@@ -223,22 +224,6 @@ def test_the_delimiter_of_csv_is_detected(delimiter: str) -> None:
 
 
 # --- books ------------------------------------------------------------------------------------
-
-
-def make_epub(**extra: str) -> bytes:
-    package = """<package xmlns:dc="d"><metadata><dc:title>Tides</dc:title></metadata><manifest>
-        <item id="b" href="text/b%20c.xhtml" media-type="application/xhtml+xml"/>
-        <item id="a" href="text/a.xhtml" media-type="application/xhtml+xml"/></manifest>
-        <spine><itemref idref="a"/><itemref idref="b"/></spine></package>"""
-    return make_zip(
-        {
-            "META-INF/container.xml": '<c><rootfile full-path="OEBPS/book.opf"/></c>',
-            "OEBPS/book.opf": package,
-            "OEBPS/text/b c.xhtml": "<h1>Ebb</h1><p>It falls.</p>",
-            "OEBPS/text/a.xhtml": "<!DOCTYPE html><h1>Flood</h1><p>It rises.</p>",
-            **{name.replace("__", "/"): content for name, content in extra.items()},
-        }
-    )
 
 
 def test_chapters_come_in_the_order_of_the_spine() -> None:

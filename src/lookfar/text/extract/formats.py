@@ -20,7 +20,7 @@ class ExtractedFormat(NamedTuple):
     extractor: str
     """``module.function`` in this package, imported when first needed."""
     version: int
-    """Increased when the same bytes give a different text; indexes then read the files again."""
+    """Increased when the same bytes give a different text or title; indexes then read the files again."""
     place: str
     """An example of the places in citations, or ``""``."""
     keeps: str
@@ -28,16 +28,18 @@ class ExtractedFormat(NamedTuple):
     contains: tuple[str, ...] = ()
     """Extensions of formats that a file may contain and that their own extractors read."""
     titled: bool = True
-    """Whether the first heading is the title of the document; a sheet's name is not."""
+    """Whether the first heading is the title of the document. The name of a sheet, a heading of a
+    PDF, the first part of a book and a node of a canvas are not."""
 
 
 _ANY = ("*",)
 """A file may contain all formats."""
 EXTRACTORS: tuple[ExtractedFormat, ...] = (
     ExtractedFormat(
-        "PDF", (".pdf",), "pdf.extract_pdf", 2, "page=3",
+        "PDF", (".pdf",), "pdf.extract_pdf", 3, "page=3",
         "text in reading order, headings by size and outline, aligned tables, code, links",
         "images, scans (named), forms, comments, repeated headers and footers, formulas",
+        titled=False,
     ),
     ExtractedFormat(
         "Word", (".docx", ".docm", ".dotx"), "word.extract_docx", 2, "",
@@ -72,9 +74,9 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "line breaks inside values, columns after the 256th",
     ),
     ExtractedFormat(
-        "EPUB", (".epub",), "epub.extract_epub", 1, "part=2",
+        "EPUB", (".epub",), "epub.extract_epub", 2, "part=2",
         "chapters in reading order, with all that is kept of HTML",
-        "images, styles, books with copy protection", (".html",),
+        "images, styles, books with copy protection", (".html",), titled=False,
     ),
     ExtractedFormat(
         "HTML", (".html", ".htm", ".xhtml"), "html.extract_html", 3, "",
@@ -112,9 +114,10 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "styles, positions, the times of single cues",
     ),
     ExtractedFormat(
-        "Canvas", (".canvas",), "canvas.extract_canvas", 1, "node=ID",
+        "Canvas", (".canvas",), "canvas.extract_canvas", 2, "node=ID",
         "texts, groups, links to files and pages, labels of arrows",
         "positions, colours, arrows without a label",
+        titled=False,
     ),
 )  # fmt: skip
 
