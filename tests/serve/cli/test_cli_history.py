@@ -54,6 +54,29 @@ def titles(shape: dict[str, Any]) -> list[str]:
     return [commit["title"] for commit in shape["commits"]]
 
 
+def test_a_question_about_changes_does_not_rename_the_documents(
+    repository: Path, run: Run, tmp_path: Path
+) -> None:
+    """The commits that it indexes are of the same folder, so no result needs its name."""
+    before = run("search", "guide", repository, "--prefix", "guide").stdout
+    changed = run("search", "what changed in the guide", repository).stdout
+    assert "repo" not in changed.rpartition("generation")[0]
+    assert "repo@git 1" in changed
+    after = run("search", "guide", repository, "--prefix", "guide").stdout
+    assert before.split("\n")[:3] == after.split("\n")[:3]
+    assert run("search", "cache", repository, "--mode", "literal", "--paths").stdout.split()[0] == (
+        "cache.py"
+    )
+    commit = changed.split("\n")[0].split()[1].partition(":")[0]
+    assert "guide" in run("read", commit, repository).stdout
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "guide.md").write_text("# Guide of others\n", encoding="utf-8")
+    both = run("search", "guide", repository, other).stdout
+    assert "repo: guide.md" in both
+    assert "other: guide.md" in both
+
+
 def test_the_newest_come_first(repository: Path, ask: Ask, run: Run) -> None:
     shape = ask("history", "--path", repository)
     assert titles(shape) == [title for *_, title, _ in reversed(COMMITS)]

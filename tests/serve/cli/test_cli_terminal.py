@@ -50,6 +50,28 @@ def test_help_imports_nothing_heavy() -> None:
     assert heavy & set(output) == set()
 
 
+def test_a_terminal_shows_the_best_hit_in_full_and_four_briefly(run: Run, tmp_path: Path) -> None:
+    """Fails if a list scrolls its best hit away; a pipe gets all of every hit."""
+    for at in range(12):
+        text = f"# Berth {at}\n\nThe harbour has berth {at}.\n\nA boat.\n\nThe tide turns.\n"
+        (tmp_path / f"berth{at}.md").write_text(text, encoding="utf-8")
+    asked = ("search", "harbour berth", tmp_path)
+    piped = run(*asked).stdout
+    assert len(re.findall(r"^\d+\. ", piped, re.M)) == piped.count("The tide turns.") == 10
+
+    def show(*options: str) -> str:
+        shown = on_terminal(*asked, *options, *HASH)[1]
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", shown)
+
+    blocks = show().strip().split("\n\n")
+    assert [len(block.split("\n")) for block in blocks] == [5, 2, 2, 2, 2, 1]
+    assert all("The harbour has berth" in block for block in blocks[:5])
+    assert blocks[5].startswith("5 of 10 hits (--full shows all)")
+    several = show("-k", "7")
+    assert (len(re.findall(r"^\d+\. ", several, re.M)), several.count("tide")) == (7, 1)
+    assert show("--full").count("The tide turns.") == 10
+
+
 def test_a_mistyped_command_is_recognised(run: Run) -> None:
     result = run("serch", "x")
     assert result.exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _MATCHED_FILES: Final = 20
 _LISTED_FILES: Final = 1_000
 """The default number of documents when only paths or counts are shown."""
+_BRIEF_HITS: Final = 5
+"""Hits on a terminal; only the best is shown in full."""
 _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory", "sources", "deps"))
 """Kinds that are searched without an index of the folder."""
 
@@ -130,6 +133,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory", "sources"
 @click.option(
     "--hypothesis", default="", metavar="TEXT", help="A guess at the answer, to search by meaning."
 )
+@click.option("--full", is_flag=True, help="Show all hits in full, as in a pipe.")
 @click.option("--explain", is_flag=True, help="Show how each score was computed.")
 @library_options
 def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> None:
@@ -271,8 +275,11 @@ def _write_answer(answer: Answer, options: dict[str, Any], as_json: bool) -> Non
         from lookfar.serve.show.answer_map import draw_answer
 
         write(draw_answer(answer, paths=options["paths"]))
-    else:
+    elif as_json or options["full"] or options["explain"] or not sys.stdout.isatty():
         write_result(as_json, "answer", answer, explain=options["explain"])
+    else:
+        most = None if options["top_k"] else _BRIEF_HITS
+        write_result(as_json, "answer", answer, brief=True, most=most)
 
 
 def _write_matches(matches: Matches, options: dict[str, Any], as_json: bool) -> None:

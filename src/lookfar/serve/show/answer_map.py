@@ -24,6 +24,7 @@ from lookfar.common.lines import find_header
 from lookfar.model import ROOT_HEADING, Answer, Hit
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.retrieve.ranking import Rated
+from lookfar.serve.show.locations import are_several, name_with_collection
 from lookfar.serve.show.printable import safe_name
 
 MAP_TOKENS = 950
@@ -66,8 +67,6 @@ _SHORT_DEFINITION = 14
 _LONGEST_SENTENCE = 150
 _LONGEST_LINE = 240
 _LONGEST_NAME = 70
-_APART = ("memory", "documents")
-"""Kinds that are always shown with their collection, because they are in no folder."""
 _COMMIT_HEAD = ("Author: ", "Committer: ", "Date: ")
 """Lines of a commit that repeat its name."""
 _ADDRESS = re.compile(r"(https?://[^/\s)>\]]+/)[^\s)>\]]{16,}")
@@ -236,7 +235,7 @@ def find_showable(hits: Sequence[Rated], budget: int) -> set[int]:
 
 def draw_answer(answer: Answer, *, paths: bool = False) -> str:
     """Draw the map of one answer with all its hits, for a terminal or a file."""
-    several = len(answer.generations) > 1
+    several = are_several(answer.generations)
     drawn = draw_map(
         [Question(answer.query, answer.hits)],
         MAP_TOKENS,
@@ -574,7 +573,7 @@ def _cut(text: str, most: int, *, keep_indent: bool = False) -> str:
 
 def name_document(hit: Hit, *, several: bool) -> str:
     """Return the path of a hit's document, with its title if the path does not contain it."""
-    path = f"{hit.collection}: {hit.uri}" if several or hit.lane in _APART else hit.uri
+    path = name_with_collection(hit, several)
     stem = hit.uri.rpartition("/")[2].partition(".")[0]
     known = _NOT_WORD.sub("", stem).casefold(), _NOT_WORD.sub("", hit.uri).casefold()
     title = _NOT_WORD.sub("", hit.title).casefold()

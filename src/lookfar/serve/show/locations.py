@@ -1,8 +1,23 @@
-"""Name the part of a document that a result is about, so that ``read`` accepts it."""
+"""Name a document, and the part of it that a result is about, so that ``read`` accepts it."""
 
 from __future__ import annotations
 
-from lookfar.model import Hit, Reading
+from collections.abc import Iterable
+
+from lookfar.model import FileMatches, Hit, Listed, Reading
+
+_APART = ("memory", "documents")
+"""Kinds that are always shown with their collection, because they are in no folder."""
+
+
+def are_several(collections: Iterable[str]) -> bool:
+    """Return whether collections are of several folders; commits (``docs@git``) are of theirs."""
+    return len({name.partition("@")[0] for name in collections}) > 1
+
+
+def name_with_collection(item: Hit | Listed | FileMatches, several: bool) -> str:
+    """Return the URI of a document, with its collection if it is ambiguous without it."""
+    return f"{item.collection}: {item.uri}" if several or item.lane in _APART else item.uri
 
 
 def name_part(item: Hit | Reading) -> str:

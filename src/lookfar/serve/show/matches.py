@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lookfar.errors import how_many
 from lookfar.model import FileMatches, MatchedLine, Matches
+from lookfar.serve.show.locations import are_several, name_with_collection
 from lookfar.serve.show.printable import safe_name, safe_text
 from lookfar.serve.show.render import STATES, notes, printed, styled
 
@@ -18,7 +19,7 @@ _TAB = 4
 
 def format_matches(matches: Matches) -> str:
     """Return the matching lines below their documents, and notes on what may be missing."""
-    several = len(matches.generations) > 1
+    several = are_several(matches.generations)
     lines: list[Text] = []
     for file in matches.files:
         lines += _file(file, several)
@@ -28,24 +29,21 @@ def format_matches(matches: Matches) -> str:
 
 def format_paths(matches: Matches) -> str:
     """Return only the names of the documents."""
-    several = len(matches.generations) > 1
-    return printed(styled((_name(file, several), "cyan")) for file in matches.files)
+    several = are_several(matches.generations)
+    return printed(styled((name_with_collection(file, several), "cyan")) for file in matches.files)
 
 
 def format_counts(matches: Matches) -> str:
     """Return the documents with the number of their matching lines."""
-    several = len(matches.generations) > 1
+    several = are_several(matches.generations)
     return printed(
-        styled((_name(file, several), "cyan"), (f":{file.count}", "")) for file in matches.files
+        styled((name_with_collection(file, several), "cyan"), (f":{file.count}", ""))
+        for file in matches.files
     )
 
 
-def _name(file: FileMatches, several: bool) -> str:
-    return f"{file.collection}: {file.uri}" if several else file.uri
-
-
 def _file(file: FileMatches, several: bool) -> Iterator[Text]:
-    yield styled((_name(file, several), "bold cyan"))
+    yield styled((name_with_collection(file, several), "bold cyan"))
     path: tuple[str, ...] | None = None
     last = 0
     for line in file.lines:

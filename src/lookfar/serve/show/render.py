@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final
 
 from lookfar import model
@@ -23,7 +24,7 @@ from lookfar.common.skip_reasons import (
 from lookfar.common.waiting_sources import describe_waiting
 from lookfar.errors import how_many
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
-from lookfar.serve.show.locations import name_part
+from lookfar.serve.show.locations import are_several, name_part, name_with_collection
 from lookfar.serve.show.printable import safe_name, safe_text
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _EXCERPT_LINES = 5
 _LONGEST_LINE = 160
+_MARGIN = 16
+"""Columns for the number of a line, and for the dots where it is cut."""
 _NAMED_FAILURES = 5
 _NAMED_FILES = 10
 _DIFF_HEAD = 2
@@ -78,24 +81,32 @@ _RULED = {
 _EXAMPLES = 5
 
 
-def answer(result: model.Answer, *, explain: bool = False) -> str:
-    """Format the hits of a search, and notes on what may be missing."""
+def answer(
+    result: model.Answer, *, explain: bool = False, brief: bool = False, most: int | None = None
+) -> str:
+    """Format the hits of a search, and notes on what may be missing.
+
+    With ``brief``, hits after the first get two lines. ``most`` limits how many are shown.
+    """
     lines: list[Text] = []
     words = _highlighted_terms(result.query)
-    several = len(result.generations) > 1
+    several = are_several(result.generations)
     headings = Breadcrumbs()
-    for number, hit in enumerate(result.hits, start=1):
-        lines += _hit(number, hit, words, explain, several, headings.format(hit))
+    for number, hit in enumerate(result.hits[:most], start=1):
+        breadcrumb = "" if brief and number > 1 else headings.format(hit)
+        lines += _hit(number, hit, words, explain, several, breadcrumb)
         lines.append(styled())
     for document in result.documents:
         lines.append(_listed(document, several))
     if not result.hits and not result.documents:
         lines += [styled(("Nothing found.", "bold")), styled()]
     count = how_many(len(result.hits), "hit")
+    if most is not None and most < len(result.hits):
+        count = f"{most} of {count} (--full shows all)"
     if result.documents:
         count = f"{len(result.documents)} of {how_many(result.total, 'document')}"
     state = ", ".join(f"{name} {number}" for name, number in result.generations.items())
-    state = state if several else str(result.generation)
+    state = state if len(result.generations) > 1 else str(result.generation)
     confidence = f", confidence {result.confidence}" if result.confidence else ""
     footer = f"{count}{confidence}, {result.took_ms:.0f} ms, {result.mode}, generation {state}"
     lines.append(styled((footer, "dim")))
@@ -104,10 +115,10 @@ def answer(result: model.Answer, *, explain: bool = False) -> str:
 
 def _listed(document: model.Listed, several: bool) -> Text:
     """Format a document that matches the filters."""
-    collection = f"{document.collection}: " if several else ""
     size = f"  {how_many(document.lines, 'line')}, {document.lane}"
     title = f"  {document.title}" if document.title else ""
-    return styled((f"{collection}{document.uri}", "bold"), (title, ""), (size, "dim"))
+    name = name_with_collection(document, several)
+    return styled((name, "bold"), (title, ""), (size, "dim"))
 
 
 def notes(incomplete: Sequence[model.Incomplete]) -> Iterator[Text]:
@@ -120,19 +131,20 @@ def notes(incomplete: Sequence[model.Incomplete]) -> Iterator[Text]:
 def _hit(
     number: int, hit: model.Hit, words: frozenset[str], explain: bool, several: bool, headings: str
 ) -> Iterator[Text]:
-    collection = f"{hit.collection}: " if several else ""
-    place = f"{collection}{hit.uri}{name_part(hit)}"
+    """Format a hit; without its headings, only its place and the line that answers."""
+    place = f"{name_with_collection(hit, several)}{name_part(hit)}"
     yield styled((f"{number}. ", "bold"), (place, "bold cyan"), (f"  {hit.score:.3f}", "dim"))
     # Commits and memories have no headings, so their title is shown.
     heading = hit.title if headings == model.ROOT_HEADING and hit.title else headings
-    yield styled(("   " + heading, "green"))
-    if hit.origin:
+    if heading not in ("", model.ROOT_HEADING):
+        yield styled(("   " + heading, "green"))
+    if headings and hit.origin:
         yield styled((f"   from {hit.origin}", "dim"))
-    if also := also_at(hit, several):
+    if headings and (also := also_at(hit, several)):
         yield styled(("   " + also, "dim"))
     if hit.state != "same":
         yield styled((f"   {STATES[hit.state]}", "bold red"))
-    if hit.comment:
+    if headings and hit.comment:
         yield styled(("   a comment in source code", "dim"))
     if hit.stale:
         named = ", ".join(_some(hit.stale, _NAMED_FAILURES))
@@ -143,9 +155,13 @@ def _hit(
     safe_lines = [safe_text(line).expandtabs(4) for line in text_lines]
     answering = hit.focus[0].start_line - hit.span.start_line if hit.focus else None
     chosen = _window(safe_lines, words, hit.heading_path[-1], answering)
+    longest = _LONGEST_LINE
+    if not headings:
+        chosen = [part for part in chosen if part[0] >= (answering or 0)][:1]
+        longest = min(longest, get_terminal_size().columns - _MARGIN)
     for offset, content in chosen:
         line = styled((f"   {hit.span.start_line + offset:>5}  ", "dim"))
-        line.append_text(_highlight(_cut(content, words), words))
+        line.append_text(_highlight(_cut(content, words, longest), words))
         yield line
     if explain:
         yield from _contributions(hit.explanation)
@@ -529,7 +545,7 @@ def history(
 ) -> str:
     """Format commits like git, one per line, with the lines that match a question below."""
     lines: list[Text] = []
-    several = len({commit.collection for commit in commits}) > 1
+    several = are_several(commit.collection for commit in commits)
     words = _highlighted_terms(query)
     for at, commit in enumerate(commits):
         name = commit.author.partition(" <")[0]
@@ -551,7 +567,7 @@ def history(
             ]
             for _, content in _window(body, words, ""):
                 line = styled(("     ", ""))
-                line.append_text(_highlight(_cut(content, words), words))
+                line.append_text(_highlight(_cut(content, words, _LONGEST_LINE), words))
                 lines.append(line)
     if not commits:
         lines.append(styled(("No matching commits.", "bold")))
@@ -779,14 +795,14 @@ def _highlighted_terms(query: str) -> frozenset[str]:
     return frozenset(distinctive) - _FUNCTION_WORDS or terms
 
 
-def _cut(line: str, words: frozenset[str]) -> str:
+def _cut(line: str, words: frozenset[str], longest: int) -> str:
     """Cut a long line to a part that contains its first match."""
-    if len(line) <= _LONGEST_LINE:
+    if len(line) <= longest:
         return line
     starts = (match.start() for match in _WORD.finditer(line) if words & _terms(match[0]))
     at = next(starts, 0)
-    start = at - _LONGEST_LINE // 4 if at > _LONGEST_LINE * 3 // 4 else 0
-    end = start + _LONGEST_LINE
+    start = min(at - longest // 4, len(line) - longest) if at > longest * 3 // 4 else 0
+    end = start + longest
     return "..." * (start > 0) + line[start:end] + "..." * (end < len(line))
 
 

@@ -10,6 +10,7 @@ from lookfar.errors import how_many
 from lookfar.model import Listed
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.show import json_shapes
+from lookfar.serve.show.locations import name_with_collection
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.cursor import SEARCH_CURSOR, Cursor, missing_lines, next_page
 from lookfar.serve.tools.inputs import LEAST_TOKENS
@@ -73,8 +74,7 @@ def _take_fitting(documents: Sequence[Listed], several: bool, budget: int) -> li
 
 def _line(document: Listed, several: bool) -> str:
     """Format a document as one line: name, title and length."""
-    apart = several or document.lane in ("memory", "documents")
-    name = f"{document.collection}: {document.uri}" if apart else document.uri
+    name = name_with_collection(document, several)
     title = f"  {document.title}" if document.title else ""
     length = f"  {how_many(document.lines, 'line')}" if document.lines else ""
     return safe_name(f"{name}{title}{length}")

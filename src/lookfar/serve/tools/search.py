@@ -28,7 +28,7 @@ from lookfar.serve.show.answer_map import (
     name_document,
 )
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
-from lookfar.serve.show.locations import name_part
+from lookfar.serve.show.locations import are_several, name_part, name_with_collection
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.cursor import SEARCH_CURSOR, Cursor, missing_lines, next_page, recall_call
 from lookfar.serve.tools.dates import moment
@@ -325,7 +325,7 @@ def _with_passages(
     following: str,
     given: SearchInput,
 ) -> Result:
-    several = len({name for answer in answers for name in answer.generations}) > 1
+    several = are_several(name for answer in answers for name in answer.generations)
     single = not given.queries
     shapes: list[Json] = []
     passages: list[Passage] = []
@@ -360,9 +360,8 @@ def _describe_passage(
     explain: bool,
 ) -> str:
     headings, also = headings_and_copies
-    collection = f"{hit.collection}: " if several else ""
     parts = [
-        f"[{label}] {collection}{hit.uri}{name_part(hit)}",
+        f"[{label}] {name_with_collection(hit, several)}{name_part(hit)}",
         headings,
         f"{hit.score:.3f}",
         *(["cut"] if hit.truncated else []),

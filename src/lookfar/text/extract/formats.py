@@ -20,7 +20,7 @@ class ExtractedFormat(NamedTuple):
     extractor: str
     """``module.function`` in this package, imported when first needed."""
     version: int
-    """Increased when the same bytes give a different text or title; indexes then read the files again."""
+    """Increased when the same bytes give another text or title; then the files are read again."""
     place: str
     """An example of the places in citations, or ``""``."""
     keeps: str
