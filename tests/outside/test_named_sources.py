@@ -204,6 +204,8 @@ def test_an_entry_that_cannot_be_fetched_does_not_stop_the_others(
     assert done.exit_code == 8, done.output
     assert "manual@source: 6 added" in done.stdout
     assert "not fetched: No page of" in done.stderr
+    assert "0 fetched" not in done.stderr
+    assert f"Fetching: {site.address}/" in done.stderr
     with Library.open(project, settings=SETTINGS) as library:
         assert _states(library) == {"gone": "missing", "manual": "added"}
 

@@ -96,6 +96,17 @@ def test_what_is_refused(
     assert result.stdout == ""
 
 
+def test_callers_can_be_asked_for_by_name(tmp_path: Path, run: Run) -> None:
+    """Seen to fail when the option was refused and its opposite was suggested."""
+    code = "def moor():\n    return 1\n\n\ndef arrive():\n    return moor()\n"
+    (tmp_path / "dock.py").write_text(code, encoding="utf-8")
+    run("index", tmp_path)
+    named = run("graph", "moor", tmp_path, "--callers")
+    assert named.stdout == run("graph", "moor", tmp_path).stdout
+    assert "arrive" in named.stdout
+    assert "arrive" not in run("graph", "moor", tmp_path, "--callees").stdout
+
+
 def test_a_folder_never_indexed(tmp_path: Path, run: Run) -> None:
     (tmp_path / "new").mkdir()
     result = run("related", "a.md", tmp_path / "new")

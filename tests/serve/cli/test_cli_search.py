@@ -231,6 +231,28 @@ def test_a_stale_citation_is_marked() -> None:
         assert word in render.answer(Answer("q", "hybrid", (hit,), {"c": 1}, 1.0))
 
 
+def test_the_home_folder_is_indexed_only_on_purpose(
+    run: Run, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (own_home / "note.md").write_text("# Note\n\nThe walrus.\n", encoding="utf-8")
+    monkeypatch.chdir(own_home)
+    for arguments in (("search", "walrus"), ("search", "walrus", own_home), ("tags",)):
+        refused = run(*arguments)
+        assert (refused.exit_code, "INVALID_ARGUMENT" in refused.stderr) == (2, True)
+        assert f"lookfar index {own_home}" in refused.stderr.replace('"', "")
+    assert run("index", own_home).exit_code == 0
+    assert "note.md" in run("search", "walrus").stdout
+
+
+def test_a_whole_disk_is_not_indexed_by_a_question(run: Run) -> None:
+    refused = run("search", "walrus", Path.cwd().anchor)
+    assert (refused.exit_code, "INVALID_ARGUMENT" in refused.stderr) == (2, True)
+
+
+def test_the_number_of_hits_has_the_name_that_other_commands_have(handbook: Path, ask: Ask) -> None:
+    assert len(ask("search", "key", handbook, "--limit", 2)["hits"]) == 2
+
+
 def test_a_missing_path_is_not_read_as_a_query_word(run: Run) -> None:
     result = run("search", "keys", "./no/such/folder")
     assert result.exit_code == 3

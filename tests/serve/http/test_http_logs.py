@@ -126,6 +126,13 @@ def test_arguments_are_logged_only_if_configured(tmp_path: Path) -> None:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+def test_the_address_at_the_start_can_be_opened(tmp_path: Path) -> None:
+    tokens = {"LOOKFAR_TOKENS": "read:" + "r" * 24}
+    with serving(tmp_path, "--host", "0.0.0.0", env=tokens) as served:
+        (line,) = [line for line in served.lines if line.startswith("Serving ")]
+        assert line.count(f"http://127.0.0.1:{served.port}/") == 2
+
+
 def test_requests_are_logged_only_if_asked_for(tmp_path: Path) -> None:
     with serving(tmp_path, access_log=False) as served:
         served.tool("search", query="signing key")

@@ -286,6 +286,17 @@ def _check_options(
     return paths, parse_settings(options["settings"])
 
 
+def refuse_broad_folders(paths: tuple[str, ...]) -> None:
+    """Refuse a whole disk and the home folder, which nobody means to index with a question."""
+    for path in paths or (".",):
+        folder = Path(path).resolve()
+        if folder in (Path.home().resolve(), Path(folder.anchor)):
+            raise InvalidArgument(
+                f"{path!r} is a whole disk or your home folder, so it is not indexed by itself.",
+                hint=f"Name a folder in it. To index all of it: lookfar index {quote(str(folder))}",
+            )
+
+
 @contextmanager
 def _suggest_indexing(paths: tuple[str, ...]) -> Iterator[None]:
     """Add the command that indexes these folders to a :class:`NotIndexed` error."""

@@ -160,7 +160,7 @@ def related(
 @click.command()
 @click.argument("symbol")
 @folder_argument()
-@click.option("--callees", is_flag=True, help="Show what SYMBOL calls instead of its callers.")
+@click.option("--callees/--callers", help="Show what SYMBOL calls instead of its callers.")
 @click.option(
     "--depth", "-d", type=int, default=3, metavar="N", help="Follow up to N calls (default: 3)."
 )

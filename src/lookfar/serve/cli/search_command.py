@@ -21,6 +21,7 @@ from lookfar.serve.cli.options import (
     folder_argument,
     library_options,
     quote,
+    refuse_broad_folders,
 )
 from lookfar.serve.show import json_shapes, progress
 
@@ -52,6 +53,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory", "sources"
 @click.option(
     "--top-k",
     "-k",
+    "--limit",
     type=click.IntRange(1),
     metavar="N",
     help="Number of hits. With literal and regex, number of documents.",
@@ -157,6 +159,7 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
             _needs_folder_index(filters) and not library.indexed and options["as_of"] is None
         )
         if index_first:
+            refuse_broad_folders(path)
             _check_question(clean_text(query), filters, options)
             click.echo("This folder is not indexed yet: indexing it first.", err=True)
         with progress.show_progress(

@@ -107,5 +107,7 @@ run = click.Command("run", callback=_serve_ragdocs, params=serve.params, hidden=
 
 
 def _announce(address: str) -> None:
+    # A browser cannot open the address that means all of this machine.
+    address = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     page = address.removesuffix("mcp")
     click.echo(f"Serving {address}; the web page is at {page} (Ctrl-C to stop).", err=True)

@@ -95,7 +95,8 @@ def show_fetch(
         if clock - drawn >= _LINE_SECONDS:
             drawn = clock
             of = f" of {total:,}" if total else ""
-            print(f"{done:,}{of} {done_word}: {safe_name(name)}", file=sys.stderr, flush=True)
+            state = f"{done:,}{of} {done_word}" if done else doing
+            print(f"{state}: {safe_name(name)}", file=sys.stderr, flush=True)
 
     if not sys.stderr.isatty():
         yield line
