@@ -644,8 +644,10 @@ class Documents(Protocol):
         """Return the URIs of memories that another one replaces, with that one's URI."""
         ...
 
-    def count_properties(self, most_values: int) -> list[PropertyCount]:
-        """Return every property, each with up to this many of its most frequent values."""
+    def count_properties(
+        self, most_values: int, documents: Sequence[int] | None = None
+    ) -> list[PropertyCount]:
+        """Return the properties, of these documents or all, with their most frequent values."""
         ...
 
     def property_kinds(self) -> dict[str, frozenset[str]]:

@@ -1,7 +1,4 @@
-"""Convert offsets to line numbers, and find the header row above a line of a Markdown table.
-
-Offsets at or beyond the end are on the last line.
-"""
+"""Convert offsets to line numbers, and find the header row of a table in Markdown."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ class Lines:
             self._starts.pop()
 
     def line_of(self, offset: int) -> int:
-        """Return the line of the character at ``offset``."""
+        """Return the line of the character at ``offset``, or the last one beyond the end."""
         return bisect_right(self._starts, offset)
 
     def __len__(self) -> int:

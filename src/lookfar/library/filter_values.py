@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from lookfar.ports import PropertyCount, Snapshot, TaggedDocuments
 
 _MOST_VALUES: Final = 12
-_MOST_CACHED: Final = 200
-"""Values of one property that are remembered for each collection."""
+MOST_COUNTED: Final = 200
+"""Values of one property that are counted in each collection."""
 _MOST_PROPERTIES: Final = 200
 
 
@@ -39,9 +39,14 @@ def list_tags(members: Members) -> tuple[TagCount, ...]:
 
 
 def list_properties(members: Members) -> tuple[PropertyValues, ...]:
+    return merge_properties(vocabulary.properties for vocabulary in _read_all(members))
+
+
+def merge_properties(counted: Iterable[Sequence[PropertyCount]]) -> tuple[PropertyValues, ...]:
+    """Return the properties of several collections as one list, most frequent first."""
     by_key: dict[str, list[PropertyCount]] = defaultdict(list)
-    for vocabulary in _read_all(members):
-        for known in vocabulary.properties:
+    for properties in counted:
+        for known in properties:
             by_key[known.key].append(known)
     merged = [_merge(parts) for parts in by_key.values()]
     merged.sort(key=lambda item: (-item.documents, item.name))
@@ -84,7 +89,7 @@ def _read(collection: Collection) -> _Vocabulary:
 
 
 def _summarise(snapshot: Snapshot) -> _Vocabulary:
-    return _Vocabulary(snapshot.count_properties(_MOST_CACHED), _count_tags(snapshot.list_tagged()))
+    return _Vocabulary(snapshot.count_properties(MOST_COUNTED), _count_tags(snapshot.list_tagged()))
 
 
 def _count_tags(tagged: Iterable[TaggedDocuments]) -> dict[str, TagCount]:

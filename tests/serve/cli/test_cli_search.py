@@ -236,7 +236,7 @@ def test_the_home_folder_is_indexed_only_on_purpose(
 ) -> None:
     (own_home / "note.md").write_text("# Note\n\nThe walrus.\n", encoding="utf-8")
     monkeypatch.chdir(own_home)
-    for arguments in (("search", "walrus"), ("search", "walrus", own_home), ("tags",)):
+    for arguments in (("search", "walrus"), ("search", "walrus", own_home)):
         refused = run(*arguments)
         assert (refused.exit_code, "INVALID_ARGUMENT" in refused.stderr) == (2, True)
         assert f"lookfar index {own_home}" in refused.stderr.replace('"', "")

@@ -524,7 +524,11 @@ def test_shortcuts_are_off_in_text_fields(page: Page, site: Served) -> None:
     assert page.eval("document.querySelector('#q').value") == "jk?t/g"
     assert page.eval("document.documentElement.dataset.theme") == "auto"
     page.press("Escape")
-    page.wait("document.querySelector('#q').value === ''")
+    page.wait("document.activeElement.id !== 'q'")
+    assert page.eval("document.querySelector('#q').value") == "jk?t/g"
+    page.press("Escape")
+    page.wait("document.activeElement.id === 'q'")
+    assert "q=jk" in page.eval("location.hash")
 
 
 # --- colours, sizes -----------------------------------------------------------------------------

@@ -229,6 +229,30 @@ def test_a_paragraph_directly_under_its_heading_is_in_the_excerpt(office: Served
     assert hit["excerpt"] == "Rotate the signing key with a new seal. A key is long."
 
 
+def count_properties(served: Served, **asked: Any) -> dict[str, dict[str, int]]:
+    facets = served.ask("POST", "/api/search", asked).json["facets"]["property"]
+    return {
+        row["name"]: {value["value"]: value["count"] for value in row["values"]} for row in facets
+    }
+
+
+def test_properties_are_counted_in_the_results(office: Served) -> None:
+    """Fails if they are counted in all documents, whatever the question."""
+    assert count_properties(office, query="walrus", mode="keyword") == {"status": {"active": 1}}
+    assert count_properties(office, query="gull", mode="keyword") == {
+        "status": {"idle": 1}, "up": {"[[plan|the plan]]": 1},
+    }  # fmt: skip
+    assert count_properties(office, query="firewall", mode="keyword") == {}
+    assert count_properties(office, where=["has:status"])["status"] == {"active": 1, "idle": 1}
+
+
+def test_a_wikilink_in_a_property_is_a_link(office: Served) -> None:
+    asked = {"target": "idea.md", "render": True}
+    rows = office.ask("POST", "/api/document", asked).json["properties"]
+    assert [row["values"] for row in rows] == [["idle"], ["the plan"]]
+    assert [row["links"] for row in rows] == [[{}], [{"uri": "plan.md", "anchor": ""}]]
+
+
 def test_a_document_comes_with_its_part_outline_and_company(site: Served) -> None:
     shape = site.ask("POST", "/api/document", {"target": "sea/harbour.md#Leaving"}).json
     text = TEXTS["sea/harbour.md"]

@@ -27,7 +27,8 @@ SETTLED = "!document.querySelector('main[aria-busy]') && document.querySelector(
 CODE = "def leave(): pass\n\n\ndef enter():\n    leave()\n\n\ndef visit():\n    enter()\n"
 NOTES = {
     "projects/alpha.md": "---\nstatus: active\ntags: [project/alpha]\n---\n# Alpha\n\nOf stone.\n",
-    "projects/beta.md": "---\nstatus: done\ntags: [project/beta]\n---\n# Beta\n\nOf stone.\n",
+    "projects/beta.md": "---\nstatus: done\ntags: [project/beta]\n"
+    "up: '[[alpha|the first]]'\n---\n# Beta\n\nOf stone.\n",
     "code/port.py": CODE,
 }
 
@@ -188,6 +189,26 @@ def test_a_list_that_is_read_is_not_redrawn(page: Page, vault: Served, pictures:
         "[...document.querySelectorAll('.hit')].map((e) => Number(e.getAttribute('aria-posinset')))"
     )
     assert places == sorted(places)
+
+
+def test_a_wikilink_in_a_property_leads_to_its_note(page: Page, vault: Served) -> None:
+    page.open(f"{vault.address}/#/read?c=docs&u=projects/beta.md")
+    page.wait("document.querySelector('.properties dd a')")
+    assert page.text(".properties dd a") == "the first"
+    page.eval("document.querySelector('.properties dd a').click()")
+    page.wait("document.querySelector('.sheet h1')?.textContent === 'Alpha'")
+
+
+def test_property_filters_count_what_is_found(page: Page, vault: Served) -> None:
+    """Fails if they keep the counts of all documents."""
+    count = "document.querySelector('.branch:has([data-facet=\"where:has:status\"]) .count')"
+    for query, documents in (("stone", "2"), ("Alpha", "1")):
+        page.open(f"{vault.address}/#/search?q={query}&mode=keyword")
+        page.wait(f"{SETTLED} && {count}?.textContent === '{documents}'")
+    page.open(f"{vault.address}/#/search?q=lamp&mode=keyword")
+    page.wait(f"{SETTLED} && document.querySelector('.hit .title')")
+    assert not page.eval(count)
+    assert "Format" in page.eval("document.querySelector('.facets').innerText").title()
 
 
 def test_open_projects_are_listed_by_a_property(page: Page, vault: Served, pictures: Path) -> None:

@@ -1020,6 +1020,13 @@ def test_every_store_compares_properties(shelf: Shelf, filters: Filters, admits:
         counts = {count.key: count for count in snapshot.count_properties(1)}
         assert counts["seen"][3:5] == (1, 2)
         assert [value[1:] for value in counts["status"].values] == [("Active", 1)]
+        numbers = {facts.uri: facts.document for facts in snapshot.facts()}
+        own = {count.key: count for count in snapshot.count_properties(1, [numbers["note.md"]])}
+        assert (own["status"], "aliases" in counts, "aliases" in own) == (
+            counts["status"], True, False,
+        )  # fmt: skip
+        assert snapshot.count_properties(1, [numbers["2026-11-10.md"]]) == []
+        assert snapshot.count_properties(1, []) == []
         assert ("work/deep", "Work/Deep") in {tag[:2] for tag in snapshot.list_tagged()}
         version = snapshot.version("note.md")
         assert version is not None

@@ -53,6 +53,8 @@ def cite(
     _preload(passages, asked)
     reader = _Reader(asked)
     hits: list[Hit] = []
+    # Maps show them, which never come with reasons for scores.
+    with_uses = _WITH_USES if focus and explain is None else 0
     verified = [reader.read_verified(passage) for passage in passages]
     focuses = _find_focuses(passages, verified, max_chars, focus, chosen)
     for number, passage in enumerate(passages):
@@ -85,9 +87,7 @@ def cite(
                 focus_path=definition.path if definition else (),
                 focus_lines=definition.lines if definition else (0, 0),
                 document_chars=reader.count_chars(passage),
-                uses=reader.find_uses(passage, span)
-                if focus and focus.uses and len(hits) < _WITH_USES
-                else (),
+                uses=reader.find_uses(passage, span) if len(hits) < with_uses else (),
                 extracted=extractor_for(place.uri) is not None and place.lane == "docs",
                 place=reader.find_place(passage, text, focused[0].start - span.start)
                 if focused

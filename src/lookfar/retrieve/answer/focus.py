@@ -74,8 +74,6 @@ class FocusQuery:
     """The name, if the question asks for nothing else: the line that defines it answers best."""
     choose: FocusChoice | None = None
     """Which hits are to be looked at; all without it."""
-    uses: bool = True
-    """Whether hits list the constants and imports that they use."""
 
     @classmethod
     def from_ranking(cls, ranking: Ranking) -> FocusQuery:

@@ -288,11 +288,10 @@ def _check_options(
 
 def refuse_broad_folders(paths: tuple[str, ...]) -> None:
     """Refuse a whole disk and the home folder, which nobody means to index with a question."""
-    for path in paths or (".",):
-        folder = Path(path).resolve()
+    for folder in (Path(path).resolve() for path in paths or (".",)):
         if folder in (Path.home().resolve(), Path(folder.anchor)):
             raise InvalidArgument(
-                f"{path!r} is a whole disk or your home folder, so it is not indexed by itself.",
+                f"{folder} is a whole disk or your home folder, so it is not indexed by itself.",
                 hint=f"Name a folder in it. To index all of it: lookfar index {quote(str(folder))}",
             )
 

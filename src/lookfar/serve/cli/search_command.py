@@ -281,8 +281,7 @@ def _write_answer(answer: Answer, options: dict[str, Any], as_json: bool) -> Non
     elif as_json or options["full"] or options["explain"] or not sys.stdout.isatty():
         write_result(as_json, "answer", answer, explain=options["explain"])
     else:
-        most = None if options["top_k"] else _BRIEF_HITS
-        write_result(as_json, "answer", answer, brief=True, most=most)
+        write_result(as_json, "answer", answer, brief=options["top_k"] or _BRIEF_HITS)
 
 
 def _write_matches(matches: Matches, options: dict[str, Any], as_json: bool) -> None:

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lookfar.serve.cli.exits import write_json, write_table
-from lookfar.serve.cli.options import (
-    examples,
-    folder_argument,
-    library_options,
-    open_library,
-    refuse_broad_folders,
-)
+from lookfar.serve.cli.options import examples, folder_argument, library_options, open_library
 from lookfar.serve.show import json_shapes, progress
 
 if TYPE_CHECKING:
@@ -29,8 +23,6 @@ _LONGEST_SHOWN = 30
 def _open_indexed(path: str, options: dict[str, Any]) -> Iterator[Library]:
     """Open a folder, and index it if it never was."""
     with open_library((path,), options) as library:
-        if not library.indexed:
-            refuse_broad_folders((path,))
         with progress.show_progress(", ".join(library.collections), at_once=False) as on_progress:
             library.first_index(on_progress=on_progress)
         yield library

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _EXCERPT_LINES = 5
 _LONGEST_LINE = 160
-_MARGIN = 16
-"""Columns for the number of a line, and for the dots where it is cut."""
 _NAMED_FAILURES = 5
 _NAMED_FILES = 10
 _DIFF_HEAD = 2
@@ -81,18 +79,16 @@ _RULED = {
 _EXAMPLES = 5
 
 
-def answer(
-    result: model.Answer, *, explain: bool = False, brief: bool = False, most: int | None = None
-) -> str:
+def answer(result: model.Answer, *, explain: bool = False, brief: int = 0) -> str:
     """Format the hits of a search, and notes on what may be missing.
 
-    With ``brief``, hits after the first get two lines. ``most`` limits how many are shown.
+    With ``brief``, so many hits are shown, and those after the first in two lines.
     """
     lines: list[Text] = []
     words = _highlighted_terms(result.query)
     several = are_several(result.generations)
     headings = Breadcrumbs()
-    for number, hit in enumerate(result.hits[:most], start=1):
+    for number, hit in enumerate(result.hits[: brief or None], start=1):
         breadcrumb = "" if brief and number > 1 else headings.format(hit)
         lines += _hit(number, hit, words, explain, several, breadcrumb)
         lines.append(styled())
@@ -101,8 +97,8 @@ def answer(
     if not result.hits and not result.documents:
         lines += [styled(("Nothing found.", "bold")), styled()]
     count = how_many(len(result.hits), "hit")
-    if most is not None and most < len(result.hits):
-        count = f"{most} of {count} (--full shows all)"
+    if 0 < brief < len(result.hits):
+        count = f"{brief} of {count} (--full shows all)"
     if result.documents:
         count = f"{len(result.documents)} of {how_many(result.total, 'document')}"
     state = ", ".join(f"{name} {number}" for name, number in result.generations.items())
@@ -155,13 +151,13 @@ def _hit(
     safe_lines = [safe_text(line).expandtabs(4) for line in text_lines]
     answering = hit.focus[0].start_line - hit.span.start_line if hit.focus else None
     chosen = _window(safe_lines, words, hit.heading_path[-1], answering)
-    longest = _LONGEST_LINE
     if not headings:
         chosen = [part for part in chosen if part[0] >= (answering or 0)][:1]
-        longest = min(longest, get_terminal_size().columns - _MARGIN)
     for offset, content in chosen:
         line = styled((f"   {hit.span.start_line + offset:>5}  ", "dim"))
-        line.append_text(_highlight(_cut(content, words, longest), words))
+        line.append_text(_highlight(_cut(content, words), words))
+        if not headings:
+            line.truncate(get_terminal_size().columns, overflow="ellipsis")
         yield line
     if explain:
         yield from _contributions(hit.explanation)
@@ -567,7 +563,7 @@ def history(
             ]
             for _, content in _window(body, words, ""):
                 line = styled(("     ", ""))
-                line.append_text(_highlight(_cut(content, words, _LONGEST_LINE), words))
+                line.append_text(_highlight(_cut(content, words), words))
                 lines.append(line)
     if not commits:
         lines.append(styled(("No matching commits.", "bold")))
@@ -795,14 +791,14 @@ def _highlighted_terms(query: str) -> frozenset[str]:
     return frozenset(distinctive) - _FUNCTION_WORDS or terms
 
 
-def _cut(line: str, words: frozenset[str], longest: int) -> str:
+def _cut(line: str, words: frozenset[str]) -> str:
     """Cut a long line to a part that contains its first match."""
-    if len(line) <= longest:
+    if len(line) <= _LONGEST_LINE:
         return line
     starts = (match.start() for match in _WORD.finditer(line) if words & _terms(match[0]))
     at = next(starts, 0)
-    start = min(at - longest // 4, len(line) - longest) if at > longest * 3 // 4 else 0
-    end = start + longest
+    start = at - _LONGEST_LINE // 4 if at > _LONGEST_LINE * 3 // 4 else 0
+    end = start + _LONGEST_LINE
     return "..." * (start > 0) + line[start:end] + "..." * (end < len(line))
 
 

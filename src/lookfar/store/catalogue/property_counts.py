@@ -7,7 +7,7 @@ spelling of values that are shown is looked up.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lookfar.common.properties import OWN_KEYS, TAGS_KEY
@@ -29,14 +29,19 @@ class _Value(NamedTuple):
 
 
 def count_properties(
-    connection: Connection, generation: int, most_values: int
+    connection: Connection,
+    generation: int,
+    most_values: int,
+    documents: Sequence[int] | None = None,
 ) -> list[PropertyCount]:
-    """Return every property, with its number of documents and its most frequent values."""
+    """Return the properties, of these documents or all, with their most frequent values."""
+    some = ",".join(map(str, documents or [-1]))  # Our own integers.
+    among = _LIVE if documents is None else f"document IN ({some})"
     kinds: dict[str, set[str]] = defaultdict(set)
     values: dict[str, dict[str, _Value]] = defaultdict(dict)
     for key, folded, kind, count, first in connection.execute(
         "SELECT key, folded, kind, COUNT(DISTINCT document), MIN(document) FROM properties"
-        f" WHERE {_NOT_OWN} AND {_LIVE} GROUP BY key, folded, kind",
+        f" WHERE {_NOT_OWN} AND {among} GROUP BY key, folded, kind",
         {"g": generation},
     ):
         kinds[key].add(kind)
@@ -44,7 +49,7 @@ def count_properties(
         values[key][folded] = _Value(folded, known.documents + count, min(known.first, first))
     having = connection.execute(
         "SELECT key, COUNT(DISTINCT document) FROM properties"
-        f" WHERE {_NOT_OWN} AND {_LIVE} GROUP BY key",
+        f" WHERE {_NOT_OWN} AND {among} GROUP BY key",
         {"g": generation},
     )
     frequent = {

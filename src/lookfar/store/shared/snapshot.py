@@ -349,9 +349,11 @@ class StoredSnapshot(KeywordQueries, ABC):
         table = property_rows.PropertyTable(self._connection, self.generation)
         return self.cached("superseded", table.superseded)
 
-    def count_properties(self, most_values: int) -> list[PropertyCount]:
+    def count_properties(
+        self, most_values: int, documents: Sequence[int] | None = None
+    ) -> list[PropertyCount]:
         rows = property_rows.open_rows(self._connection, self.generation)
-        return property_counts.count_properties(rows, self.generation, most_values)
+        return property_counts.count_properties(rows, self.generation, most_values, documents)
 
     def property_kinds(self) -> dict[str, frozenset[str]]:
         rows = property_rows.open_rows(self._connection, self.generation)

@@ -30,7 +30,7 @@ class Extracted:
     places: tuple[Place, ...] = ()
     """Ascending by start; empty where the format has none."""
     title: str = ""
-    """The title in the file's metadata, used if its format is not ``titled`` by a heading."""
+    """The title in the file's metadata, used if no heading is the title."""
     warnings: tuple[str, ...] = ()
     """What was lost, in words for users: ``page 7 has no text (a scan?)``."""
 

@@ -123,6 +123,7 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
         "more": not listed and page.total >= given.depth,
         "facets": facets_as_json(page.facets),
     }
+    data["facets"]["property"] = json_shapes.properties(page.properties)
     return Result(data, "")
 
 

@@ -36,6 +36,7 @@ _LONGEST_PROPERTY: Final = 1_000
 _TEXTS: Final = "web.texts"
 _MOST_TEXTS: Final = 4
 _LOCK: Final = threading.Lock()
+_WIKILINK: Final = re.compile(r"\[\[[^\[\]\n]+\]\]")
 _HEADING: Final = re.compile(r"(?P<uri>.+?)#(?P<heading>.+)")
 
 
@@ -148,10 +149,11 @@ def _render(session: Session, whole: Reading, text: str, outline: Outline) -> Js
         return {"tree": None, "properties": []}
     rendered = render_markdown(text)
     nodes = _insert_places(rendered.nodes, _place_offsets(text, outline))
-    _resolve(session, whole, rendered.references)
     front = frontmatter.split(text)
     values = frontmatter.parse(front.raw, front.syntax)[0] if front else {}
-    return {"tree": nodes, "properties": _list_properties(values)}
+    properties, linked = _list_properties(values)
+    _resolve(session, whole, [*rendered.references, *linked])
+    return {"tree": nodes, "properties": properties}
 
 
 def _place_offsets(text: str, outline: Outline) -> list[tuple[int, str]]:
@@ -198,13 +200,20 @@ def _find_itself(uri: str, target: str) -> str:
     return uri if path in (uri, posixpath.splitext(uri)[0]) else ""
 
 
-def _list_properties(values: Mapping[str, Any]) -> list[Json]:
-    """Return the front matter as rows: each value is a list of texts."""
+def _list_properties(values: Mapping[str, Any]) -> tuple[list[Json], list[Reference]]:
+    """Return the front matter as rows of texts, and the wikilinks among these."""
     rows: list[Json] = []
+    linked: list[Reference] = []
     for name, value in list(values.items())[:_MOST_PROPERTIES]:
-        items = value if isinstance(value, list) else [value]
-        rows.append({"name": name, "values": [_format_value(item) for item in items[:100]]})
-    return rows
+        row: Json = {"name": name, "values": [], "links": []}
+        for item in (value if isinstance(value, list) else [value])[:100]:
+            text = _format_value(item)
+            references = render_markdown(text).references if _WIKILINK.fullmatch(text) else []
+            linked += references
+            row["values"].append(strip_markup(text, "markdown") if references else text)
+            row["links"].append(references[0].details if references else {})
+        rows.append(row)
+    return rows, linked
 
 
 def _format_value(value: Any) -> str:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lookfar.config import SearchSettings
-from lookfar.model import Confidence, Contribution, Incomplete
+from lookfar.library.filter_values import MOST_COUNTED, merge_properties
+from lookfar.model import Confidence, Contribution, Incomplete, PropertyValues
 from lookfar.ports import Facts
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
@@ -40,6 +41,7 @@ class Ranked:
     facts: Mapping[tuple[int, int], Facts]
     """By source and document."""
     facets: Facets
+    properties: Sequence[PropertyValues]
     notes: Sequence[Incomplete]
     confidence: Confidence | None
     explain: Callable[[int], tuple[Contribution, ...]]
@@ -53,6 +55,7 @@ class Page:
 
     total: int = 0
     facets: Facets | None = None
+    properties: Sequence[PropertyValues] = ()
     facts: Sequence[Facts | None] = ()
     """The facts about the document of each hit, or about each listed document."""
     collections: Sequence[str] = ()
@@ -90,6 +93,7 @@ class Listings:
                 focus=_with_model(ranked.asked, sources),
             )
             page.total, page.facets = len(ranked.passages), ranked.facets
+            page.properties = ranked.properties
             page.facts = [
                 ranked.facts.get((passage.source, passage.place.document)) for passage in shown
             ]
@@ -136,6 +140,8 @@ def list_documents(offset: int, limit: int, prefix: str, page: Page) -> SearchFu
         page.facets = count_facets(
             (FacetValues.of(facts, source.collection) for source, facts in admitted), prefix
         )
+        found = [(source.collection, facts.document) for source, facts in admitted]
+        page.properties = _count_properties(sources, found)
         page.facts = [facts for _, facts in shown]
         page.collections = [source.collection for source, _ in shown]
         page.beginnings = [
@@ -144,6 +150,18 @@ def list_documents(offset: int, limit: int, prefix: str, page: Page) -> SearchFu
         return Results([], [])
 
     return answer
+
+
+def _count_properties(
+    sources: Sequence[Source], found: Sequence[tuple[str, int]]
+) -> tuple[PropertyValues, ...]:
+    """Count the properties of documents, given by their collection and number."""
+    return merge_properties(
+        source.snapshot.count_properties(
+            MOST_COUNTED, [document for name, document in found if name == source.collection]
+        )
+        for source in sources
+    )
 
 
 def _with_model(asked: FocusQuery, sources: Sequence[Source]) -> FocusQuery:
@@ -178,9 +196,10 @@ def _rank(
         facets=count_facets(
             (FacetValues.of(fact, name) for name, fact in best_facts if fact is not None), prefix
         ),
+        properties=_count_properties(deep, [(deep[at].collection, one) for at, one in facts]),
         notes=(*ranking.notes, *notes),
         confidence=confidence,
         # Without the model, which may be released in the meantime.
         explain=replace(ranking, plan=replace(ranking.plan, embedder=None)).explain_fully,
-        asked=replace(FocusQuery.from_ranking(ranking), vector=None, embedder=None, uses=False),
+        asked=replace(FocusQuery.from_ranking(ranking), vector=None, embedder=None),
     )

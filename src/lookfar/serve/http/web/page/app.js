@@ -89,7 +89,10 @@ document.addEventListener("keydown", (event) => {
   const { key, target } = event;
   if (isTextInput(target)) {
     if (target === field && current.keys.field?.(event)) event.preventDefault();
-    else if (key === "Escape") target.blur();
+    else if (key === "Escape") {
+      event.preventDefault(); // A search field would discard what was typed.
+      target.blur();
+    }
     return;
   }
   const targetView = performance.now() - prefix < 1500 && Object.hasOwn(GO, key) ? GO[key] : undefined;

@@ -34,7 +34,7 @@ export function createFilters(facets, { wanted, go }) {
       folders(given.path),
       given.tag.length || now.tag.length ? group("Tag", withChosen("tag", given.tag).map((facet) => branch("tag", facet, "", box))) : null,
       properties(given.property || []),
-      several("Language", "language", given.language),
+      several("Format", "language", given.language),
       group("Changed", choice("age", "", "any time"),
         Object.entries(AGES).map(([value, [text]]) => choice("age", value, text, given.age.find((facet) => facet.value === value)?.count || 0)),
         h("div", { class: "dates" }, date("after", "from"), date("before", "until"))));
@@ -93,10 +93,9 @@ export function createFilters(facets, { wanted, go }) {
     const branches = list.filter((property) => !property.name.startsWith("file.")).slice(0, MOST_PROPERTIES).map((property) => {
       const key = property.name.trim().replace(/\s+/g, "-");
       const below = property.values.map(({ value, count }) => ({ value: `${key}=${value}`, label: value, count }));
-      below.forEach(({ value }) => known.add(value));
+      [`has:${key}`, ...below.map(({ value }) => value)].forEach((value) => known.add(value));
       return branch("where", { value: `has:${key}`, label: property.name, count: property.documents, below }, "", (kind, facet) => box(kind, facet, facet.label));
     });
-    wanted().where.filter((value) => value.startsWith("has:")).forEach((value) => known.add(value));
     const others = wanted().where.filter((value) => !known.has(value));
     if (!branches.length && !others.length) return null;
     const field = h("input", { class: "condition", type: "text", placeholder: "due<2026-12-01", "aria-label": "Condition on a property", "data-facet": "where", on: {

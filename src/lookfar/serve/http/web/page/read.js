@@ -163,8 +163,11 @@ export function show(main, params, frame) {
     if (!rows.length) return null;
     return h("details", { class: "properties", open: rows.length <= 8 }, h("summary", null, "Properties"),
       h("dl", null, rows.map((row) => h("div", null, h("dt", null, name(row.name)),
-        h("dd", null, row.values.map((value) => h("span", { class: row.values.length > 1 ? "tag" : null }, name(value))))))));
+        h("dd", null, row.values.map((value, at) => h("span", { class: row.values.length > 1 ? "tag" : null }, property(value, row.links[at]))))))));
   }
+
+  const property = (value, target) => (target.uri
+    ? h("a", { href: link("read", { c: page.collection, u: target.uri, h: target.anchor }) }, name(value)) : name(value));
 
   function drawOutline() {
     if (!sections.length) return;

@@ -26,7 +26,7 @@ export function show(main, params, frame) {
   let wanted = parseSearch(params);
   let typing = frame.typing; // Whether the current history entry is one that typing replaces.
   let [results, hits, total, depth] = [null, new Map(), 0, FIRST];
-  let [asked, timer, waitingFor, inspected, properties] = [null, 0, new Set(), "", null];
+  let [asked, timer, waitingFor, inspected] = [null, 0, new Set(), ""];
   let waiting = false; // Whether the start page shows that there are no documents.
 
   const facets = h("div", { class: "facets" });
@@ -114,7 +114,7 @@ export function show(main, params, frame) {
       filtered && (unsure || !total) ? h("p", { class: total ? "note-line" : "empty" }, total ? "Little was found with these filters. " : "Nothing found with these filters. ",
         h("button", { type: "button", class: "chip unfilter", on: { click: () => go({ ...parseSearch(new URLSearchParams()), q: wanted.q, mode: wanted.mode }) } }, wanted.q.trim() ? "Search without filters" : "Remove the filters"))
         : total ? null : h("p", { class: "empty" }, "Nothing found. Try other words."));
-    filters.draw({ ...answer.facets, property: properties });
+    filters.draw(answer.facets);
     const key = JSON.stringify(wanted);
     const back = !keep && remembered.key === key;
     const reading = view.fill(hits, total); // The place of the row that has the focus, or -1.
@@ -204,9 +204,8 @@ export function show(main, params, frame) {
     try {
       const known = await ask("overview", {}, mine.signal);
       if (mine !== asked) return;
-      properties = known.properties;
       waiting = !known.documents;
-      filters.draw({ ...known.facets, property: properties });
+      filters.draw({ ...known.facets, property: known.properties });
       const { titles, questions, symbols, tags, folders } = known.suggestions;
       const chip = (text, onClick) => h("button", { type: "button", class: "chip", on: { click: onClick } }, name(text));
       const example = (text) => chip(text, () => { field.value = text; typed(); field.focus(); });
@@ -268,17 +267,6 @@ export function show(main, params, frame) {
     }
   });
   run();
-  if (!isEmpty(wanted)) loadProperties();
-
-  // The properties of all documents are filters; they are the same for every question.
-  async function loadProperties() {
-    try {
-      ({ properties } = await ask("overview"));
-      if (results) filters.draw({ ...results.facets, property: properties });
-    } catch {
-      // The other filters work without them; the search itself reports what is wrong.
-    }
-  }
 
   return {
     update(given) {
@@ -306,9 +294,6 @@ export function show(main, params, frame) {
         } else if (event.key === "Enter") {
           typing = false;
           run();
-        } else if (event.key === "Escape" && field.value) {
-          field.value = "";
-          typed();
         } else return false;
         return true;
       },
