@@ -172,7 +172,7 @@ class Hit:
         return self.lane
 
 
-_REMARKS = frozenset({"corrected", "no_phrase", "nothing_relevant", "understood", "versions"})
+REMARKS = frozenset({"corrected", "no_phrase", "nothing_relevant", "understood", "versions"})
 """Reasons that say how a question was read or answered; nothing is missing."""
 
 
@@ -186,7 +186,7 @@ class Incomplete:
 
     def __str__(self) -> str:
         """Return the note as a sentence for readers."""
-        if self.reason in _REMARKS:
+        if self.reason in REMARKS:
             return f"{self.detail[:1].upper()}{self.detail[1:]}"
         return f"Incomplete ({self.reason}): {self.detail}"
 
@@ -207,8 +207,8 @@ class Answer:
     total: int = 0
     """Number of documents that match the filters; ``documents`` has the first of them."""
     confidence: Confidence | None = None
-    """How well the best hit fits the question, compared with answers that are known to be right;
-    ``None`` if that cannot be said, as in a search by vectors alone."""
+    """How well the best hit fits the question and leads, compared with answers that are known to be
+    right; ``None`` if that cannot be said, as in a search by vectors alone."""
 
     @property
     def generation(self) -> int:

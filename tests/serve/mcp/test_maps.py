@@ -69,6 +69,18 @@ def test_several_questions_share_one_answer(local: Agent) -> None:
     assert tokens(said(result)) < alone
 
 
+@pytest.mark.parametrize("detail", ["map", "passages"])
+def test_a_remark_stands_with_its_own_question(local: Agent, detail: str) -> None:
+    """Seen to fail when remarks stood once, below all answers."""
+    queries = ["how do I revert a release", '"berth boats keys"', "when do keys rotate"]
+    result = local.call("search", queries=queries, detail=detail)
+    lines = said(result).split("\n")
+    remarks = [at for at, line in enumerate(lines) if "searched its words instead" in line]
+    assert len(remarks) == 1
+    labelled = lines[remarks[0] - 1] if detail == "map" else lines[remarks[0]]
+    assert labelled.startswith("[2] ")
+
+
 def test_a_cursor_alone_continues(local: Agent) -> None:
     first = local.call("search", query="release key berth boats part", top_k=2)
     cursor = data(first)["cursor"]

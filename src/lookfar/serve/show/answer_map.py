@@ -86,6 +86,8 @@ _NOT_WORD = re.compile(r"[\W_]+")
 class Question(NamedTuple):
     text: str
     hits: Sequence[Hit]
+    remarks: Sequence[str] = ()
+    """Shown if it is one of several questions."""
 
 
 class ShownHit(NamedTuple):
@@ -249,10 +251,10 @@ def draw_answer(answer: Answer, *, paths: bool = False) -> str:
 def _join_texts(questions: Sequence[Question], parts: Sequence[_Part]) -> str:
     if len(parts) == 1:
         return parts[0].text
-    sections = (
-        f"[{number}] {_cut(question.text, _LONGEST_NAME)}\n{part.text or 'Nothing found.'}"
-        for number, (question, part) in enumerate(zip(questions, parts, strict=True), start=1)
-    )
+    sections = []
+    for number, (question, part) in enumerate(zip(questions, parts, strict=True), start=1):
+        head = f"[{number}] {_cut(question.text, _LONGEST_NAME)}"
+        sections.append("\n".join([head, *question.remarks, part.text or "Nothing found."]))
     return "\n\n".join(sections)
 
 

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field
 from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument, how_many
 from lookfar.model import Answer, Filters, Hit, Incomplete, Lane
+from lookfar.model.answers import REMARKS
 from lookfar.retrieve.answer.pack import pack, tokens
 from lookfar.retrieve.locate.address import format_citation
 from lookfar.retrieve.ranking import FocusChoice
@@ -206,9 +207,12 @@ def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) 
     wanted = (given.top_k or _MAPPED_HITS) + 3 * max(skip)
     answers = [searches.ask(question, wanted + 1) for question in questions]
     several = len(session.library.collections) > 1
-    asked = [Question(answer.query, answer.hits) for answer in answers]
+    remarks = [_list_notes([answer], remarks=True) for answer in answers]
+    asked = [
+        Question(answer.query, answer.hits, lines)
+        for answer, lines in zip(answers, remarks, strict=True)
+    ]
     answers[0] = replace(answers[0], incomplete=(*answers[0].incomplete, *searches.notes))
-    notes = [note for answer in answers for note in answer.incomplete]
 
     def show(budget: int) -> Result:
         answer_map = draw_map(
@@ -224,12 +228,18 @@ def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) 
             reached = tuple(map(sum, zip(skip, answer_map.documents, strict=True)))
             about, states = _about(session, given), answers[0].generations
             following = next_page(session, given, about, reached, states)
-        return _mapped(answers, answer_map, notes, following, given)
+        return _mapped(answers, answer_map, following, given)
 
     result = bounded(show, budget, LEAST_TOKENS)
     first = next((hit.collection for answer in answers for hit in answer.hits), "")
     session.library.record_answer(first, result.data["tokens"], result.data["document_tokens"])
     return result
+
+
+def _list_notes(answers: Sequence[Answer], *, remarks: bool) -> list[str]:
+    """Format the remarks on answers, or the other notes."""
+    notes = (note for answer in answers for note in answer.incomplete)
+    return missing_lines(note for note in notes if (note.reason in REMARKS) == remarks)
 
 
 def _describe(session: Session, hit: Hit, several: bool) -> str:
@@ -247,7 +257,6 @@ def _describe(session: Session, hit: Hit, several: bool) -> str:
 def _mapped(
     answers: Sequence[Answer],
     answer_map: AnswerMap,
-    notes: Sequence[Incomplete],
     following: str,
     given: SearchInput,
 ) -> Result:
@@ -267,7 +276,9 @@ def _mapped(
     cited = {(it.hit.collection, it.hit.uri): it.hit for part in answer_map.shown for it in part}
     data["tokens"] = tokens(answer_map.text)
     data["document_tokens"] = sum(hit.document_chars for hit in cited.values()) // 4
-    lines = missing_lines(notes)
+    lines = _list_notes(answers, remarks=False)
+    if len(answers) == 1 or not cited:  # Otherwise the map has them, each below its question.
+        lines = [*_list_notes(answers, remarks=True), *lines]
     if not cited:
         lines.insert(0, "Nothing found.")
     else:
@@ -345,7 +356,10 @@ def _with_passages(
     data: Json = shapes[0] if single else {"answers": shapes}
     data["cursor"] = following
     lines = [how_many(len(passages), "hit") if passages else "Nothing found."]
-    lines += missing_lines(note for answer in answers for note in answer.incomplete)
+    for number, answer in enumerate(answers, start=1):
+        label = "" if single else f"[{number}] "
+        lines += [f"{label}{line}" for line in _list_notes([answer], remarks=True)]
+    lines += _list_notes(answers, remarks=False)
     if following:
         lines.append(f"More with cursor: {following}")
     return Result(data, "\n".join(lines), tuple(passages))
