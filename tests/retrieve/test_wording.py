@@ -88,7 +88,9 @@ DRAIN = {
 def test_quoted_phrase_must_occur(opened: Open, mode: str) -> None:
     library = opened(DRAIN)
     assert search_uris(library, '"drain node"', mode=mode) == ["beside.md"]
-    assert set(search_uris(library, "drain node", mode=mode)) == set(DRAIN)
+    unquoted = set(search_uris(library, "drain node", mode=mode))
+    # By meaning alone, the farthest has no score.
+    assert unquoted == set(DRAIN) if mode != "vector" else len(unquoted) == 2
 
 
 def test_all_phrases_must_occur_in_one_passage(opened: Open) -> None:
