@@ -16,8 +16,15 @@ The sets ``spans`` and ``issues_to_files`` are asked through ``Library.search`` 
 
 ``--ablate`` turns each stage that is on off, and each that is off on, one at a time. Its last
 column leaves one set out: what the change gains on a set when the other sets decide whether to make
-it. A rule that was fitted to one set gains nothing there. ``--doubt`` asks every set's questions of
-every other set's documents, where nothing answers them.
+it. A rule that was fitted to one set gains nothing there.
+
+``--doubt`` asks every set's questions of its own documents and of every other set's, where nothing
+answers them. It prints how many get high and low confidence: those whose document comes first, or
+among the first ten, those that miss it, and the foreign ones. Then it chooses the thresholds of
+``retrieve/answer/relevance.py`` on all sets but one, and prints what they give there, and what
+other thresholds would give. Low confidence is a fit below 0: if "low below" says 0.02, the last
+weight has to fall by 0.02. With ``--set embed.provider=none`` it measures the weights for words
+alone. The set ``git_history/flask`` has commits, by message and paths.
 
 ``--tiers`` embeds every passage with the second model (``lookfar[quality]``, or the folder that
 ``--set quality.model=FOLDER`` names) and compares the answers of the first model alone with those
@@ -35,10 +42,11 @@ import shutil
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
+from typing import NamedTuple
 
 import numpy as np
 from cited_places import measure_issues, measure_spans
@@ -53,10 +61,10 @@ from lookfar.index.quality_pass import Encode, Encoded, run_quality_pass
 from lookfar.model import Filters
 from lookfar.ports import SecondModel
 from lookfar.retrieve.answer.choose import choose_passages
-from lookfar.retrieve.answer.relevance import judge_confidence
+from lookfar.retrieve.answer.relevance import FITS_WELL
 from lookfar.retrieve.question.plan import add_quality, make_plan
 from lookfar.retrieve.ranking import Ranking, Source
-from lookfar.retrieve.search import rank
+from lookfar.retrieve.search import choose_confidently, rank
 from lookfar.sources.confine import Root
 from lookfar.store.opening import open_store
 
@@ -70,13 +78,17 @@ def write_out(source: Path, folder: Path, ending: str) -> None:
     """One file per document; in Markdown its title is the heading."""
     if folder.exists():
         return
-    for line in (source / "corpus.jsonl").open(encoding="utf-8"):
+    corpus = source / "corpus.jsonl"
+    corpus = corpus if corpus.exists() else source / "commits.jsonl"
+    for line in corpus.open(encoding="utf-8"):
         document = json.loads(line)
         path = folder / f"{document['_id']}{ending}"
         path.parent.mkdir(parents=True, exist_ok=True)
         title = document.get("title") or ""
         heading = f"# {title}\n\n" if title else ""
-        path.write_text(heading + document["text"], encoding="utf-8")
+        paths = "\n".join(document.get("files", ()))
+        text = f"{document['text']}\n\n{paths}" if paths else document["text"]
+        path.write_text(heading + text, encoding="utf-8")
 
 
 def judgements(source: Path) -> dict[str, dict[str, float]]:
@@ -280,25 +292,106 @@ def held_out(gains: list[float]) -> float:
     return sum(decided) / len(decided)
 
 
+FIRST, AMONG_TEN, MISSED, FOREIGN = GROUPS = ("first", "2 to 10", "missed", "foreign")
+"""Where the right document of an own question is; and questions of other sets, which have none."""
+LEVELS = ("high", "medium", "low")
+DOUBTED_HITS = 0.012
+"""Of own questions that are answered, the share that may be doubted."""
+SURE_MISSES = 0.25
+"""Of own questions whose document is missed, the share that may be rated high."""
+
+
+class Judged(NamedTuple):
+    set: str
+    group: str
+    confidence: str | None
+    fit: float
+    lead: float
+
+
 def doubt(sets: list[Set], settings: SearchSettings) -> None:
-    """Of questions answered among the best ten, and of those that nothing here answers, how
-    many are told that nothing is relevant.
-    """
-    print(f"{'documents':14} {'answered':>9} {'doubted':>9} {'foreign':>9} {'doubted':>9}")
-    for at in sets:
-        wrong, right = [], []
-        for asking in sets:
-            for query, ranking, _ in at.rankings(settings, "hybrid", asking.queries[:200]):
-                doubted = judge_confidence(ranking.relevance) == "low"
-                if asking is not at:
-                    right.append(doubted)
-                    continue
-                best = {ranking.candidates[each].place.uri.removesuffix(at.ending)
-                        for each in ranking.order()[:DEPTH]}  # fmt: skip
-                if best.intersection(at.judged[query["_id"]]):
-                    wrong.append(doubted)
-        print(f"{at.name:14} {len(wrong):9} {sum(wrong) / len(wrong):9.2%} {len(right):9}"
-              f" {sum(right) / max(1, len(right)):9.2%}", flush=True)  # fmt: skip
+    """Print what confidence own and foreign questions get, and what other thresholds would give."""
+    rows = [row for at in sets for asking in sets for row in judge(at, asking, settings)]
+    print(f"{'':22}" + "".join(f"{group:>9}{'high':>6}{'low':>6}" for group in GROUPS))
+    for name in (*(each.name for each in sets), "all"):
+        here = [row for row in rows if name in (row.set, "all")]
+        groups = [[row for row in here if row.group == group] for group in GROUPS]
+        print(f"{name:22}" + "".join(
+            f"{len(group):9}{share(group, rated('high')):6.0%}{share(group, rated('low')):6.0%}"
+            for group in groups
+        ))  # fmt: skip
+    own = [row for row in rows if row.group != FOREIGN]
+    foreign = [row for row in rows if row.group == FOREIGN]
+    print(f"\n{'':10}{'own':>7}{'first':>7}{'in ten':>7}{'foreign':>9}")
+    for level in LEVELS:
+        some = [row for row in own if row.confidence == level]
+        print(f"{level:10}{len(some) / len(own):7.0%}"
+              f"{share(some, lambda row: row.group == FIRST):7.0%}"
+              f"{share(some, lambda row: row.group != MISSED):7.0%}"
+              f"{share(foreign, rated(level)):9.0%}")  # fmt: skip
+    print("\nThresholds chosen on the other sets, and what they give on this one:")
+    for name in (each.name for each in sets) if len(sets) > 1 else ():
+        least, lead = choose_thresholds([row for row in own if row.set != name])
+        print_point(name, [row for row in rows if row.set == name], least, FITS_WELL, lead)
+    least, lead = choose_thresholds(own)
+    print("\nThresholds chosen on all sets, and others:")
+    for change in (-0.1, -0.05, 0.0, 0.05, 0.1):
+        print_point("", rows, least + change, FITS_WELL, lead)
+    for well in (0.1, 0.15, 0.25, 0.3):
+        print_point("", rows, least, well, lead)
+    for change in (-0.08, -0.04, 0.04, 0.08):
+        print_point("", rows, least, FITS_WELL, lead + change)
+
+
+def judge(at: Set, asking: Set, settings: SearchSettings) -> Iterator[Judged]:
+    """Ask up to 200 questions of one set about the documents of another, or of the same."""
+    mode = "hybrid" if at.embedder else "keyword"
+    for query, ranking, sources in at.rankings(settings, mode, asking.queries[:200]):
+        confidence = choose_confidently(ranking, sources, settings)[2]
+        uris = (ranking.candidates[number].place.uri for number in ranking.order())
+        ranked = list(dict.fromkeys(uri.removesuffix(at.ending) for uri in uris))[:DEPTH]
+        group = FOREIGN
+        if asking is at:
+            wanted = at.judged[query["_id"]]
+            places = [place for place, uri in enumerate(ranked) if uri in wanted]
+            group = MISSED if not places else AMONG_TEN if places[0] else FIRST
+        if ranking.relevance is not None:
+            yield Judged(at.name, group, confidence, *ranking.relevance)
+
+
+def rated(level: str) -> Callable[[Judged], bool]:
+    return lambda row: row.confidence == level
+
+
+def share(rows: Sequence[Judged], test: Callable[[Judged], bool]) -> float:
+    return sum(map(test, rows)) / max(1, len(rows))
+
+
+def choose_thresholds(own: Sequence[Judged]) -> tuple[float, float]:
+    """Return the least fit, and the lead of high confidence, that keep to the allowed shares."""
+    fits = [row.fit for row in own if row.group != MISSED]
+    leads = [row.lead if row.fit >= FITS_WELL else 0.0 for row in own if row.group == MISSED]
+    return float(np.quantile(fits, DOUBTED_HITS)), float(np.quantile(leads or [0], 1 - SURE_MISSES))
+
+
+def print_point(name: str, rows: Sequence[Judged], least: float, well: float, lead: float) -> None:
+    """Print the shares that thresholds would give."""
+
+    def is_high(row: Judged) -> bool:
+        return row.fit >= well and row.lead >= lead
+
+    def is_low(row: Judged) -> bool:
+        return row.fit < least
+
+    hits, missed, foreign = (
+        [row for row in rows if row.group in groups]
+        for groups in ((FIRST, AMONG_TEN), (MISSED,), (FOREIGN,))
+    )
+    print(f"{name:22}low below {least:+.3f}, high from {well:.2f} with a lead of {lead:.2f}:"
+          f" hits {share(hits, is_high):.0%} high {share(hits, is_low):.1%} low,"
+          f" missed {share(missed, is_high):.0%} high,"
+          f" foreign {share(foreign, is_high):.0%} high {share(foreign, is_low):.0%} low",
+          flush=True)  # fmt: skip
 
 
 def main() -> None:

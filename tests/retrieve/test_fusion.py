@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -13,12 +14,15 @@ from lookfar.embed.bundled import BundledEmbedder
 from lookfar.model import Lane
 from lookfar.ports import Place
 from lookfar.retrieve.answer.relevance import (
-    PROSE,
-    SMALL,
+    BY_MEANING,
+    BY_WORDS,
+    FEWEST,
+    FITS_WELL,
+    LEADS,
     judge_confidence,
     measure_relevance,
 )
-from lookfar.retrieve.ranking import Candidate, Candidates, Ranking
+from lookfar.retrieve.ranking import Candidate, Candidates, NamedPlace, Ranking
 from lookfar.retrieve.search import make_stages
 from lookfar.retrieve.stages.fuse import fuse_by_rank, fuse_by_score, weigh_by_variance
 
@@ -119,25 +123,73 @@ def test_fusion_is_chosen_by_a_setting(four: Ranking) -> None:
     )
 
 
-def test_relevance_is_measured_of_the_best_candidate(four: Ranking) -> None:
-    """The words of the question weigh 20; the best candidate is judged by its page and cosine."""
+def test_the_fit_is_measured_of_the_best_candidate(four: Ranking) -> None:
+    """The words of the question weigh 20, three quarters of them occur."""
     plan = replace(four.plan, embedder=BundledEmbedder())
     scores = (0.0, 0.0, 1.0, 0.0)
-    asked = replace(four, plan=plan, rarity={"a": 12.0, "b": 8.0}, scores=scores, entries=SMALL)
+    asked = replace(
+        four, plan=plan, rarity={"a": 12.0, "b": 8.0}, scores=scores, entries=100, known_share=0.75
+    )
     best = asked.candidates[2]
-    relevance = measure_relevance(asked)
-    assert relevance == pytest.approx((best.page / 20 + best.vector) / PROSE)
+    judged = measure_relevance(asked)
+    assert judged is not None
+    values = (best.vector, best.page / 20, 0.75, math.log(100), 1)
+    assert judged[0] == pytest.approx(np.dot(BY_MEANING, values))
     in_many = measure_relevance(replace(asked, entries=50_000))
     assert in_many is not None
-    assert relevance is not None
-    assert in_many < 0.8 * relevance
+    assert in_many[0] < judged[0]
+
+
+def test_the_lead_is_over_the_tenth_document(
+    make_place: MakePlace, make_ranking: MakeRanking
+) -> None:
+    """Seen to fail with the tenth chunk: of the first document there are two."""
+    documents = [1, 1, *range(2, 15)]
+    candidates = [
+        Candidate(make_place(at, document=document), 1.0, 1.0, 0.5)
+        for at, document in enumerate(documents, 1)
+    ]
+    ranking = replace(
+        make_ranking(candidates),
+        rarity={"a": 2.0},
+        entries=FEWEST,
+        scores=tuple(1 - at / 20 for at in range(len(documents))),
+    )
+    judged = measure_relevance(ranking)
+    assert judged is not None
+    assert judged[1] == pytest.approx(0.5)
+    few = replace(ranking, candidates=Candidates(candidates[:9]), scores=ranking.scores[:9])
+    judged = measure_relevance(few)
+    assert judged is not None
+    assert judged[1] == 1.0
+
+
+def test_a_definition_that_the_question_names_fits(four: Ranking) -> None:
+    words = replace(
+        four, plan=replace(four.plan, vector=None), rarity={"a": 1e6}, entries=FEWEST, known_share=0
+    )
+    doubted = measure_relevance(words)
+    assert doubted is not None
+    assert doubted[0] < 0
+    best = words.best().chunk
+    defined = measure_relevance(replace(words, named={best: NamedPlace(0, 1, "it defines a")}))
+    assert defined is not None
+    assert defined[0] == FITS_WELL
 
 
 @pytest.mark.parametrize(
     ("relevance", "confidence"),
-    [(None, None), (0.99, "low"), (1.0, "medium"), (1.49, "medium"), (1.5, "high")],
+    [
+        (None, None),
+        ((-0.01, 1.0), "low"),
+        ((0.0, 1.0), "medium"),
+        ((FITS_WELL, LEADS - 0.01), "medium"),
+        ((FITS_WELL, LEADS), "high"),
+    ],
 )
-def test_confidence_has_three_levels(relevance: float | None, confidence: str | None) -> None:
+def test_confidence_has_three_levels(
+    relevance: tuple[float, float] | None, confidence: str | None
+) -> None:
     assert judge_confidence(relevance) == confidence
 
 
@@ -157,11 +209,13 @@ def test_words_that_do_not_occur_have_no_vote(four: Ranking) -> None:
     assert known.order() != by_meaning.order()
 
 
-def test_relevance_without_a_model_is_by_words(
-    four: Ranking,
-) -> None:
-    words = replace(four, plan=replace(four.plan, vector=None), rarity={"a": 36.0}, entries=1000)
-    assert measure_relevance(words) == pytest.approx(0.25 / 0.2)
+def test_relevance_without_a_model_is_by_words(four: Ranking) -> None:
+    words = replace(four, plan=replace(four.plan, vector=None), rarity={"a": 36.0}, entries=FEWEST)
+    judged = measure_relevance(words)
+    assert judged is not None
+    values = (0, words.best().page / 36, 1, math.log(FEWEST), 1)
+    assert judged[0] == pytest.approx(np.dot(BY_WORDS, values))
+    assert measure_relevance(replace(words, entries=FEWEST - 1)) is None
     assert measure_relevance(replace(words, plan=replace(words.plan, mode="vector"))) is None
 
 

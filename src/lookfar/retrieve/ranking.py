@@ -238,8 +238,8 @@ class Ranking:
     """Number of chunks and documents in all collections searched."""
     notes: tuple[Incomplete, ...] = ()
     """What could not be done as the question asked."""
-    relevance: float | None = None
-    """How well the best candidate fits the question, see ``answer.relevance``."""
+    relevance: tuple[float, float] | None = None
+    """Fit and lead of the best candidate, see ``answer.relevance``."""
     named: Mapping[tuple[int, int], NamedPlace] = field(default_factory=dict)
     """Chunks that the question's names refer to, by collection and chunk."""
     packages: Mapping[int, int] = field(default_factory=dict)
