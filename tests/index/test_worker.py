@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import walk
 from lookfar.text.chunk.headings import Sizes
 from lookfar.text.parse.syntax_tree import parse_tree
-from waiting import wait_for
+from waiting import DEADLINE, wait_for
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 SIZES = Sizes(max_tokens=60, hard_max_tokens=80, min_tokens=1, overlap_tokens=0, merge_small=False)
@@ -277,6 +278,25 @@ def test_closing_midway_leaves_no_process(recipe: Recipe) -> None:
     assert children() == []
 
 
+def test_closing_does_not_wait_for_answers(recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen to fail when closing waited until each worker had answered: these never do."""
+    program = "import sys; sys.stdin.read()  # instead of lookfar.index.worker"
+    monkeypatch.setattr(worker, "_CHILD", program)
+    pool = WorkerPool(recipe, 2)
+    with ThreadPoolExecutor() as threads:
+        asking = threads.submit(lambda: list(pool.run(requests_of(recipe))))
+        wait_for(lambda: len(children()) == 2, "both workers are asked")
+        closing = threads.submit(pool.close)
+        try:
+            closing.result(DEADLINE)
+        finally:
+            while not closing.done():
+                for pid in children():
+                    os.kill(pid, signal.SIGKILL)
+    assert children() == []
+    assert asking.exception() is not None
+
+
 def test_workers_exit_when_their_parent_is_killed(recipe: Recipe, root: Path) -> None:
     """Seen to fail when a worker ignored the end of its input."""
     code = f"""
@@ -289,7 +309,7 @@ def test_workers_exit_when_their_parent_is_killed(recipe: Recipe, root: Path) ->
         recipe = Recipe(Root.open({str(root)!r}), 1000, Sizes(60, 80, 1, 0, False),
                         EmbedSettings("hash"), None)
         pool = WorkerPool(recipe, 2)
-        print(*(child._process.pid for child in pool._children), flush=True)
+        print(*(child._start().pid for child in pool._children), flush=True)
         time.sleep(600)
     """
     parent = subprocess.Popen(

@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import Final
+from typing import Any, Final
 
 _WINDOWS_SUFFIXES: Final = (".com", ".exe", ".bat", ".cmd")
 _LAUNCHER_VARIABLE: Final = "__PYVENV_LAUNCHER__"
 """By this variable Python on Windows learns which virtual environment it belongs to."""
+
+_NEW_PROCESS_GROUP: Final = 0x200
+OWN_GROUP: Final[dict[str, Any]] = (
+    {"creationflags": _NEW_PROCESS_GROUP} if sys.platform == "win32" else {"process_group": 0}
+)
+"""Options of ``Popen`` for a child that Ctrl-C in a terminal must not reach, not even while the
+child still imports. Its parent ends it."""
 
 
 def find_program(name: str, search_path: str, system: str = sys.platform) -> str | None:

@@ -17,6 +17,7 @@ from threading import Lock
 from typing import IO, TYPE_CHECKING, Final
 
 from lookfar.common.frames import receive_frame, send_frame
+from lookfar.common.programs import OWN_GROUP
 from lookfar.config import child_environment
 from lookfar.errors import IOFailed, LookfarError, ModelUnavailable, as_out_of_memory
 from lookfar.index.quality_pass import Encoded, encode_texts
@@ -79,7 +80,7 @@ class EmbedProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=child_environment(quiet),
-                creationflags=idle,
+                **OWN_GROUP | {"creationflags": OWN_GROUP.get("creationflags", 0) | idle},
             )
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # The first batch will report it.

@@ -19,7 +19,7 @@ from time import monotonic
 from typing import IO, Any, Final
 
 from lookfar.common.allowance import Allowance
-from lookfar.common.programs import python_program
+from lookfar.common.programs import OWN_GROUP, python_program
 from lookfar.config import bare_environment
 from lookfar.index.child_memory import LIMITED_BY_SYSTEM, resident_bytes
 from lookfar.model import Skipped
@@ -87,6 +87,7 @@ class Extraction:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=bare_environment(fixed | variables),
+                **OWN_GROUP,
             )
             with suppress(OSError):  # If it died already, the first file will report that.
                 _send(self._process, json.dumps(self._allowance))

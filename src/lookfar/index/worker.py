@@ -25,7 +25,7 @@ from typing import IO
 
 from lookfar.common.allowance import Allowance
 from lookfar.common.frames import receive_frame, send_frame
-from lookfar.common.programs import python_program
+from lookfar.common.programs import OWN_GROUP, python_program
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
 from lookfar.errors import IOFailed, LookfarError, as_out_of_memory, out_of_memory
@@ -215,68 +215,90 @@ class WorkerPool:
             return [Failure(request.file.uri, "WORKER_CRASHED", "its parser crashed the process")]
 
     def close(self) -> None:
+        for child in self._children:
+            child.end()
         self._threads.shutdown(wait=True, cancel_futures=True)
         for child in self._children:
             child.close()
 
 
 class _Child:
+    """A process that starts with its first batch, so in a thread that Ctrl-C does not interrupt."""
+
     def __init__(self, recipe: Recipe, kills: Callable[[], int]) -> None:
         self._recipe = recipe
         self._kills = kills
+        self._process: subprocess.Popen[bytes] | None = None
         self._restarts = 0
-        self._start()
+        self._ended = False
 
-    def _start(self) -> None:
+    def _start(self) -> subprocess.Popen[bytes]:
         # Several numeric threads in each of several processes only slow each other down.
         quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "0"}
         self._kills_before = self._kills()
         program, variables = python_program()
-        self._process = subprocess.Popen(
+        self._process = process = subprocess.Popen(
             [program, "-c", _CHILD],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=child_environment(quiet | variables),
+            **OWN_GROUP,
         )
+        if self._ended:  # By another thread, which may not have seen this process.
+            process.kill()
+        assert process.stdin is not None
         # If the child is dead already, the first batch will report it.
         with suppress(BrokenPipeError):
-            send_frame(self._pipe_in, self._recipe)
-
-    @property
-    def _pipe_in(self) -> IO[bytes]:
-        assert self._process.stdin is not None
-        return self._process.stdin
+            send_frame(process.stdin, self._recipe)
+        return process
 
     def ask(self, batch: Sequence[Request]) -> list[Outcome]:
-        assert self._process.stdout is not None
+        process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            send_frame(self._pipe_in, list(batch))
+            send_frame(process.stdin, list(batch))
         except BrokenPipeError as error:
             raise EOFError from error
-        answer: list[Outcome] | LookfarError = receive_frame(self._process.stdout)
+        answer: list[Outcome] | LookfarError = receive_frame(process.stdout)
         if isinstance(answer, LookfarError):
             raise answer
         return answer
 
     def killed_for_memory(self) -> bool:
         """Whether the system killed this process, which has ended, to free memory."""
+        assert self._process is not None
         killed = self._process.wait() == -_SIGKILL
         return killed and self._kills() > self._kills_before
 
     def restart(self) -> None:
-        self.close()
+        """Let the next batch start another process."""
+        if self._ended:
+            raise EOFError
+        status = self.close()
         self._restarts += 1
         if self._restarts > _MOST_RESTARTS:
             raise IOFailed(
                 f"A worker process crashed {self._restarts} times.",
                 hint="Set index.workers = 1 to find the file that causes it.",
-                developer=f"last exit status {self._process.returncode}",
+                developer=f"last exit status {status}",
             )
-        self._start()
 
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+    def end(self) -> None:
+        """End the process for good, from any thread: a call of ``ask`` raises ``EOFError``."""
+        self._ended = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def close(self) -> int:
+        """End the process, and return its exit status."""
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.kill()
+        process.communicate()
+        return process.returncode
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from lookfar.serve.cli.main import cli
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
 from python_programs import run_python
 from serve.terminal import on_terminal
-from waiting import DEADLINE
+from waiting import DEADLINE, wait_for
 
 Run = Callable[..., Result]
 Process = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -207,6 +207,48 @@ def test_a_real_interrupt(tmp_path: Path, own_home: Path) -> None:
         assert process.returncode == 130
         assert "intact" in stderr
         assert "Traceback" not in stderr
+
+
+def runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def list_importing(parent: int) -> list[int]:
+    """Return the two workers of a process, as soon as both import compiled modules."""
+    found = Path(f"/proc/{parent}/task").glob("*/children")
+    pids = [int(pid) for children in found for pid in children.read_text().split()]
+    workers = [pid for pid in pids if b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    loaded = [Path(f"/proc/{pid}/maps").read_text() for pid in workers]
+    return workers if len(workers) == 2 and all("numpy" in names for names in loaded) else []
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
+@pytest.mark.parametrize("stuck", [False, True], ids=["importing", "stuck"])
+def test_an_interrupt_while_workers_start(tmp_path: Path, own_home: Path, stuck: bool) -> None:
+    """Seen to fail with a stack trace of each worker, and when the command waited until its
+    workers had imported everything and answered."""
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(300):
+        (folder / f"{number}.md").write_text(f"# Page {number}\n\n" + "words of a page\n" * 1200)
+    command = ("index", str(folder), "--set", "index.workers=2", *HASH)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lookfar", *command],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    workers = wait_for(lambda: list_importing(process.pid), "the workers import", pause=0.001)
+    for pid in workers if stuck else ():
+        os.kill(pid, signal.SIGSTOP)
+    # What a terminal does: every process of the foreground group gets the signal.
+    os.killpg(process.pid, signal.SIGINT)
+    _, stderr = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 130, stderr
+    assert stderr.splitlines()[-1:] == ["Stopped. The last finished index is intact."]
+    assert "Traceback" not in stderr
+    wait_for(lambda: not any(map(runs, workers)), "no worker is left")
 
 
 def test_an_interrupt_while_starting_leaves_no_trace() -> None:

@@ -16,7 +16,7 @@ import threading
 from contextlib import suppress
 from typing import IO, Any, Final, Protocol
 
-from lookfar.common.programs import python_program
+from lookfar.common.programs import OWN_GROUP, python_program
 from lookfar.config import child_environment
 
 # Not "-m": a child running as __main__ would pickle names of a module the parent does not have.
@@ -89,6 +89,7 @@ class _Spawned:
             stdout=subprocess.PIPE,
             env=child_environment(_QUIET | variables),
             bufsize=0,
+            **OWN_GROUP,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -118,6 +119,7 @@ class _Nursery:
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 env=child_environment(_QUIET),
+                **OWN_GROUP,
             )
         self._control.settimeout(_START_SECONDS)
 
