@@ -26,6 +26,8 @@ from lookfar.serve.cli.main import cli
 from lookfar.serve.daemon.pool import Pool
 from serve.mcp.served import (
     ERAS,
+    LEGACY,
+    MODERN,
     Agent,
     Home,
     connected,
@@ -305,6 +307,64 @@ def test_ten_relays_at_once(portal: BlockingPortal, place: Home, docs: Path) -> 
         # The daemon may have started a process that has not ended yet, such as git.
         mark = f"XDG_RUNTIME_DIR={place.runtime}"
         wait_for(lambda: marked_processes(mark) == [told["pid"]], "only the daemon is left")
+
+
+MALFORMED = [
+    (rb'"id": 7, "method": "tools/call", "params": {"name": "\ud800"}', 7, -32700),
+    (rb'"id": 7, "method": "tools/call", "params": {"\udfff": 1}', 7, -32700),
+    (rb'"id": "a", "method": "\ud800"', "a", -32700),
+    (rb'"id": "\ud800", "method": "ping"', None, -32700),
+    (b'"id": 7, "method": "ping", "params": []', 7, -32600),
+    (b'"id": 7', 7, -32600),
+    (b'"x": 1', "no answer", 0),
+    (rb'"method": "notifications/x", "params": {"a": "\ud800"}', "no answer", 0),
+    (rb'"id": 7, "result": {"a": "\ud800"}', "no answer", 0),
+    (b'"id": 7,', None, -32700),
+]
+ENVELOPE = {
+    "_meta": {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+}
+
+
+@pytest.mark.parametrize("alone", [["--no-daemon"], []], ids=["alone", "daemon"])
+@pytest.mark.parametrize("era", ERAS)
+def test_malformed_messages_are_answered(
+    place: Home, docs: Path, alone: list[str], era: str
+) -> None:
+    """Seen to fail when the SDK dropped them: their client waited for ever."""
+    client = Client("mcp", str(docs), *alone, program=COMMAND, env=place.env)
+    assert client.process.stdin
+    try:
+        given = INITIALIZE if era == LEGACY else ENVELOPE
+        opening = "initialize" if era == LEGACY else "tools/list"
+        for begun in (False, True):
+            for line, number, code in MALFORMED:
+                client.process.stdin.write(b'{"jsonrpc": "2.0", ' + line + b"}\n")
+                client.process.stdin.flush()
+                if number == "no answer":
+                    continue
+                answer = client.receive()
+                assert answer is not None
+                assert (answer["id"], answer["error"]["code"]) == (number, code), line
+                assert answer["error"]["data"]["hint"]
+            if begun:
+                continue
+            assert "result" in client.ask(1, opening, **given)
+        assert "result" in client.ask(2, "tools/list", **({} if era == LEGACY else ENVELOPE))
+        # Invalid UTF-8, and no line end: it is the last line, and its answer still comes.
+        client.process.stdin.write(b'{"jsonrpc": "2.0", "id": 9, "method": "caf\xe9"}')
+        client.end_input()
+        answer = client.receive()
+        assert answer is not None
+        assert answer["id"] == 9
+        assert "error" in answer
+        assert client.wait() == 0
+    finally:
+        client.close()
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -442,7 +442,7 @@ class _Lines:
 def _parse_messages(line: bytes) -> Iterator[Message]:
     """Yield the messages in a line; malformed lines are left for the daemon to refuse."""
     try:
-        value = json.loads(line)
+        value = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return
     for message in value if isinstance(value, list) else [value]:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
 import mcp_types as types
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from lookfar import config
 from lookfar.common.garbage import collect_seldom
@@ -238,12 +239,50 @@ async def _serve_session(
     server = offer.make_server(session, changes, on_client=set_client, threads=_SESSION_THREADS)
     await serve_dual_era_loop(
         server,
-        read,
+        cast("Any", _answer_malformed(read, write)),
         write,
         lifespan_state={},
         session_id=None,
         init_options=server.create_initialization_options(),
     )
+
+
+async def _answer_malformed(read: Any, write: Any) -> AsyncGenerator[SessionMessage]:
+    """Pass messages on, and answer the malformed ones, which the SDK would drop."""
+    async with read:
+        async for item in read:
+            if not isinstance(item, Exception):
+                yield item
+            elif (answer := _refuse_malformed(item)) is not None:
+                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    await write.send(SessionMessage(answer))
+
+
+def _refuse_malformed(error: Exception) -> types.JSONRPCError | None:
+    """Return the answer to a malformed message, or None if it is not a request."""
+    problems = error.errors(include_url=False) if isinstance(error, ValidationError) else []
+    message = next((each["input"] for each in problems if each["type"] == "missing"), None)
+    code, reason = types.INVALID_REQUEST, "It is not a JSON-RPC request."
+    if problems and problems[0]["type"] == "json_invalid":
+        code, reason = types.PARSE_ERROR, f"{problems[0]['msg']}."
+        line = problems[0]["input"]
+        text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
+        if not text.strip():
+            return None
+        with suppress(ValueError, RecursionError):
+            message = json.loads(text)  # Unlike the SDK, it accepts lone surrogates.
+    fields = message if isinstance(message, dict) else {"id": None}
+    if "id" not in fields or "result" in fields or "error" in fields:
+        return None
+    hint = "Send one message per line, in UTF-8 and without lone surrogates."
+    data = {"code": InvalidArgument.code, "hint": hint}
+    refusal = types.ErrorData(code=code, message=f"{reason} {hint}", data=data)
+    try:
+        answer = types.JSONRPCError(jsonrpc="2.0", id=fields["id"], error=refusal)
+        answer.model_dump_json()
+    except ValueError:  # The id is not valid either.
+        answer = types.JSONRPCError(jsonrpc="2.0", id=None, error=refusal)
+    return answer
 
 
 @asynccontextmanager
