@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 
 class LookfarError(Exception):
@@ -221,8 +221,14 @@ def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
     return None
 
 
-def from_os_error(error: OSError, action: str) -> IOFailed:
-    """Convert an ``OSError``; ``action`` completes the phrase "while ..."."""
+OTHER_PLACE: Final = "--index-dir (indexes) or LOOKFAR_DATA_DIR (all that Lookfar stores)"
+
+
+def from_os_error(error: OSError, action: str, place: str = OTHER_PLACE) -> IOFailed:
+    """Convert an ``OSError``; ``action`` completes the phrase "while ...".
+
+    ``place`` names what chooses another folder.
+    """
     developer = f"{type(error).__name__} [{errno.errorcode.get(error.errno or 0, '?')}] {error}"
     details = {"path": str(error.filename)} if error.filename else {}
     if error.errno in (errno.ENOMEM, errno.EAGAIN):
@@ -237,21 +243,21 @@ def from_os_error(error: OSError, action: str) -> IOFailed:
     if error.errno == errno.EROFS:
         return IndexReadOnly(
             f"The file system is read-only (while {action}).",
-            hint="Choose a writable folder for the index with --index-dir.",
+            hint=f"Choose a writable folder with {place}.",
             developer=developer,
             details=details,
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return PermissionDenied(
             f"Permission denied while {action}.",
-            hint="Check the permissions, or choose another index folder with --index-dir.",
+            hint=f"Check the permissions, or choose another folder with {place}.",
             developer=developer,
             details=details,
         )
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         return IOFailed(
             f"Expected a folder but found a file while {action}.",
-            hint="Move the file, or choose another folder (for an index, with --index-dir).",
+            hint=f"Move the file, or choose another folder with {place}.",
             developer=developer,
             details=details,
         )

@@ -169,7 +169,8 @@ def runtime_folder(environ: Mapping[str, str] | None = None) -> Path:
             folder.mkdir(mode=0o700)
         _require_own_folder(folder)
     except OSError as error:
-        raise from_os_error(error, f"preparing the daemon's folder {folder}") from error
+        action = f"preparing the daemon's folder {folder}"
+        raise from_os_error(error, action, "XDG_STATE_HOME or XDG_RUNTIME_DIR") from error
     return folder
 
 
@@ -270,6 +271,8 @@ class _Unreachable(Exception):
 
 def find(request: ClientRequest) -> Connection | None:
     """Connect to a running daemon of this build; return ``None`` if there is none."""
+    if not os.path.lexists(runtime_path()):
+        return None  # There may be nowhere to create it, and commands need no daemon.
     request.build = build()
     try:
         connection = _handshake(runtime_folder(), request, _ANSWER_SECONDS)

@@ -261,7 +261,8 @@ async def _answer_malformed(read: Any, write: Any) -> AsyncGenerator[SessionMess
 def _refuse_malformed(error: Exception) -> types.JSONRPCError | None:
     """Return the answer to a malformed message, or None if it is not a request."""
     problems = error.errors(include_url=False) if isinstance(error, ValidationError) else []
-    message = next((each["input"] for each in problems if each["type"] == "missing"), None)
+    missing = (problem["input"] for problem in problems if problem["type"] == "missing")
+    message = next(missing, None)
     code, reason = types.INVALID_REQUEST, "It is not a JSON-RPC request."
     if problems and problems[0]["type"] == "json_invalid":
         code, reason = types.PARSE_ERROR, f"{problems[0]['msg']}."

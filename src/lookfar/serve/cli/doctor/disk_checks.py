@@ -12,6 +12,7 @@ from typing import Final
 
 from lookfar.common.folders import list_folder
 from lookfar.config import data_dir
+from lookfar.errors import OTHER_PLACE
 from lookfar.serve.cli.doctor.findings import Finding, Subject
 from lookfar.serve.cli.options import quote
 from lookfar.sources.folder.mounts import REMOTE, file_system_type
@@ -23,19 +24,21 @@ _MOUNTS: Final = Path("/proc/self/mounts")
 
 def check_permissions(subject: Subject) -> Iterator[Finding]:
     home = subject.index_home
+    place = _nearest_folder(home)
+    if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding(
+            "permissions", "error", f"Indexes cannot be in {home}: {place} is not writable.",
+            f"Run: chmod u+rwx {quote(str(place))}; or choose another folder with {OTHER_PLACE}.",
+            (lambda: home.chmod(home.stat().st_mode | 0o700))
+            if home == place and _is_ours(home) else None,
+        )  # fmt: skip
+        return
     if not home.exists():
         from lookfar.store.ground.files import make_folder
 
         yield Finding(
             "permissions", "warning", f"The index folder does not exist yet: {home}.",
             "The first index creates it.", lambda: make_folder(home),
-        )  # fmt: skip
-        return
-    if not os.access(home, os.R_OK | os.W_OK | os.X_OK):
-        yield Finding(
-            "permissions", "error", f"The index folder is not writable: {home}.",
-            f"Run: chmod u+rwx {quote(str(home))}; or choose another with --index-dir.",
-            (lambda: home.chmod(home.stat().st_mode | 0o700)) if _is_ours(home) else None,
         )  # fmt: skip
         return
     databases = Path(subject.library.settings.documents.dir)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
-from lookfar.errors import LookfarError
+from lookfar.errors import LookfarError, from_os_error
 from lookfar.serve.cli.doctor import client_checks, disk_checks, index_checks, program_checks
 from lookfar.serve.cli.doctor.findings import Finding, Subject
 
@@ -66,6 +66,9 @@ def _run_guarded(name: str, check: Check, subject: Subject) -> Iterator[Finding]
         yield from check(subject)
     except LookfarError as error:
         yield Finding(name, "error", error.message, error.hint)
+    except OSError as error:
+        converted = from_os_error(error, f"checking {error.filename or name}")
+        yield Finding(name, "error", converted.message, converted.hint)
     except Exception as error:
         message = f"This could not be checked: {type(error).__name__}: {error}"
         advice = "Report it, with the output of lookfar doctor --json."
