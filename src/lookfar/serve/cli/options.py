@@ -287,7 +287,7 @@ def _check_options(
 
 
 def refuse_broad_folders(paths: tuple[str, ...]) -> None:
-    """Refuse a whole disk and the home folder, which nobody means to index with a question."""
+    """Refuse to index a whole disk or the home folder because of a question."""
     for folder in (Path(path).resolve() for path in paths or (".",)):
         if folder in (Path.home().resolve(), Path(folder.anchor)):
             raise InvalidArgument(
