@@ -221,14 +221,11 @@ def as_out_of_memory(error: BaseException) -> OutOfMemory | None:
     return None
 
 
-OTHER_PLACE: Final = "--index-dir (indexes) or LOOKFAR_DATA_DIR (all that Lookfar stores)"
+OTHER_FOLDER: Final = "--index-dir, LOOKFAR_DATA_DIR (everything) or XDG_STATE_HOME (daemon)"
 
 
-def from_os_error(error: OSError, action: str, place: str = OTHER_PLACE) -> IOFailed:
-    """Convert an ``OSError``; ``action`` completes the phrase "while ...".
-
-    ``place`` names what chooses another folder.
-    """
+def from_os_error(error: OSError, action: str) -> IOFailed:
+    """Convert an ``OSError``; ``action`` completes the phrase "while ..."."""
     developer = f"{type(error).__name__} [{errno.errorcode.get(error.errno or 0, '?')}] {error}"
     details = {"path": str(error.filename)} if error.filename else {}
     if error.errno in (errno.ENOMEM, errno.EAGAIN):
@@ -243,21 +240,21 @@ def from_os_error(error: OSError, action: str, place: str = OTHER_PLACE) -> IOFa
     if error.errno == errno.EROFS:
         return IndexReadOnly(
             f"The file system is read-only (while {action}).",
-            hint=f"Choose a writable folder with {place}.",
+            hint=f"Choose a writable folder: {OTHER_FOLDER}.",
             developer=developer,
             details=details,
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return PermissionDenied(
             f"Permission denied while {action}.",
-            hint=f"Check the permissions, or choose another folder with {place}.",
+            hint=f"Check the permissions, or choose another folder: {OTHER_FOLDER}.",
             developer=developer,
             details=details,
         )
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         return IOFailed(
             f"Expected a folder but found a file while {action}.",
-            hint=f"Move the file, or choose another folder with {place}.",
+            hint=f"Move the file, or choose another folder: {OTHER_FOLDER}.",
             developer=developer,
             details=details,
         )

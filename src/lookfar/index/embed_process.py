@@ -6,7 +6,6 @@ The interpreter lock of a server stays free, and the system gives the cores to s
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import traceback
@@ -105,7 +104,6 @@ class EmbedProcess:
 
 def main() -> None:
     """Run the child: read the model's folder, then texts until the parent closes the pipe."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles Ctrl-C.
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # What a library prints must not break the frames.
     try:

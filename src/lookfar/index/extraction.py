@@ -192,7 +192,6 @@ def main() -> None:
     """Answer each file on standard input with its text, until the input ends."""
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles Ctrl-C.
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # What a library prints must not break the frames.
     try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -223,89 +222,79 @@ class WorkerPool:
 
 
 class _Child:
-    """A process that starts with its first batch, so in a thread that Ctrl-C does not interrupt."""
-
     def __init__(self, recipe: Recipe, kills: Callable[[], int]) -> None:
         self._recipe = recipe
         self._kills = kills
-        self._process: subprocess.Popen[bytes] | None = None
         self._restarts = 0
         self._ended = False
+        self._start()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> None:
         # Several numeric threads in each of several processes only slow each other down.
         quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "0"}
         self._kills_before = self._kills()
         program, variables = python_program()
-        self._process = process = subprocess.Popen(
+        self._process = subprocess.Popen(
             [program, "-c", _CHILD],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=child_environment(quiet | variables),
             **OWN_GROUP,
         )
-        if self._ended:  # By another thread, which may not have seen this process.
-            process.kill()
-        assert process.stdin is not None
+        if self._ended:  # Meanwhile, by another thread.
+            self._process.kill()
         # If the child is dead already, the first batch will report it.
         with suppress(BrokenPipeError):
-            send_frame(process.stdin, self._recipe)
-        return process
+            send_frame(self._pipe_in, self._recipe)
+
+    @property
+    def _pipe_in(self) -> IO[bytes]:
+        assert self._process.stdin is not None
+        return self._process.stdin
 
     def ask(self, batch: Sequence[Request]) -> list[Outcome]:
-        process = self._process or self._start()
-        assert process.stdin is not None
-        assert process.stdout is not None
+        assert self._process.stdout is not None
         try:
-            send_frame(process.stdin, list(batch))
+            send_frame(self._pipe_in, list(batch))
         except BrokenPipeError as error:
             raise EOFError from error
-        answer: list[Outcome] | LookfarError = receive_frame(process.stdout)
+        answer: list[Outcome] | LookfarError = receive_frame(self._process.stdout)
         if isinstance(answer, LookfarError):
             raise answer
         return answer
 
     def killed_for_memory(self) -> bool:
         """Whether the system killed this process, which has ended, to free memory."""
-        assert self._process is not None
         killed = self._process.wait() == -_SIGKILL
         return killed and self._kills() > self._kills_before
 
     def restart(self) -> None:
-        """Let the next batch start another process."""
         if self._ended:
             raise EOFError
-        status = self.close()
+        self.close()
         self._restarts += 1
         if self._restarts > _MOST_RESTARTS:
             raise IOFailed(
                 f"A worker process crashed {self._restarts} times.",
                 hint="Set index.workers = 1 to find the file that causes it.",
-                developer=f"last exit status {status}",
+                developer=f"last exit status {self._process.returncode}",
             )
+        self._start()
 
     def end(self) -> None:
-        """End the process for good, from any thread: a call of ``ask`` raises ``EOFError``."""
+        """End the process for good; a thread that waits for its answer gets ``EOFError``."""
         self._ended = True
-        process = self._process
-        if process is not None:
-            process.kill()
+        self._process.kill()
 
-    def close(self) -> int:
-        """End the process, and return its exit status."""
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        process.kill()
-        process.communicate()
-        return process.returncode
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
 def main() -> None:
     """Run a worker: read a recipe, then batches until the parent closes the pipe or dies."""
     if hasattr(os, "nice"):
         os.nice(_NICENESS)  # Searches that run meanwhile come first.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The parent handles Ctrl-C.
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # What a library prints must not break the frames.
     gc.disable()  # There are millions of rows to scan, and they contain no cycles.

@@ -77,6 +77,26 @@ def test_every_token_is_compared(file: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert len(compared) == 6
 
 
+def test_a_token_for_a_collection_that_is_not_indexed_comes_with_a_note(
+    handbook: Path, own_home: Path
+) -> None:
+    """Seen to fail when a mistyped name was accepted without a word. Refusing it would be wrong:
+    the collection may be on another machine, or indexed later."""
+    run = CliRunner()
+    assert run.invoke(cli, ["index", str(handbook), "--set", "embed.provider=hash"]).exit_code == 0
+    noted = {}
+    for number, name in enumerate(("handbook", "hanbook", "nosuch", "user@memory")):
+        added = run.invoke(cli, ["tokens", "add", f"t{number}", "--collection", name])
+        assert added.exit_code == 0
+        noted[name] = added.stderr.partition("Note: ")[2].strip()
+    assert noted == {
+        "handbook": "",
+        "hanbook": "no collection 'hanbook' is indexed here. Did you mean handbook?",
+        "nosuch": "no collection 'nosuch' is indexed here.",
+        "user@memory": "",
+    }
+
+
 def test_tokens_are_valid_until_they_are_removed(file: Path) -> None:
     tokens = Tokens(file)
     assert not tokens.needed

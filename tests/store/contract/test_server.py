@@ -25,6 +25,8 @@ from lookfar.errors import (
     StoreUnavailable,
 )
 from lookfar.model import Filters
+from lookfar.serve.cli.doctor.findings import Subject
+from lookfar.serve.cli.doctor.run_checks import run_checks
 from lookfar.store.postgres import keywords, postings, schema, server, vector_search
 from lookfar.store.postgres.server import Halfvec, Server, translate
 from lookfar.store.postgres.store import PostgresStore
@@ -242,6 +244,75 @@ def test_connections_are_bounded_without_deadlock(
     assert told == ["INDEX_BUSY"]
     assert shelves[0].everything() == state(1)
     assert shared._idle.qsize() == 1, "what is more than that is closed"
+
+
+def test_a_refused_login_is_told_from_an_unreachable_server(
+    own: PgServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail with one text for both."""
+    own.execute("CREATE ROLE somebody LOGIN PASSWORD 'right'")
+    rules = own.data / "pg_hba.conf"
+    rules.write_text(f"local all somebody scram-sha-256\n{rules.read_text()}")
+    own.execute("SELECT pg_reload_conf()")
+    store = PostgresStore(Server(own.url("somebody")), "x", tmp_path)
+
+    def read() -> dict[str, object]:
+        with pytest.raises(StoreUnavailable) as raised:
+            store.generations()
+        assert raised.value.__cause__ is None, "its text may quote the address"
+        return raised.value.as_dict()
+
+    told = []
+    for password in ("hunter2secret", None):
+        monkeypatch.delenv("PGPASSWORD", raising=False)
+        if password:
+            monkeypatch.setenv("PGPASSWORD", password)
+        told.append(read())
+        assert "PGPASSFILE" in str(told[-1]["hint"])
+        assert "hunter2secret" not in str(told)
+        assert "somebody" not in str(told)
+    own.stop()
+    assert read()["message"] != told[0]["message"] == told[1]["message"]
+
+
+def test_a_dump_by_a_role_that_bypasses_row_security_restores_everything(
+    own: PgServer, tmp_path: Path
+) -> None:
+    """As the guide says it. Lookfar's own role can dump nothing: row-level security hides it."""
+    shelf = Shelf(PostgresStore(Server(own.url()), "dumped", tmp_path))
+    shelf.write(state(1))
+    own.execute("CREATE ROLE backup LOGIN BYPASSRLS IN ROLE pg_read_all_data")
+    dump = own.folder / "lookfar.dump"
+    with pytest.raises(AssertionError, match="row-level security"):
+        own.run("pg_dump", "-Fc", "-f", dump, "-d", own.url())
+    own.run("pg_dump", "-Fc", "-f", dump, "-d", own.url("backup"))
+    own.execute("CREATE DATABASE again OWNER lookfar")
+    own.run("pg_restore", "--exit-on-error", "-d", own.url("postgres", "again"), dump)
+    again = Shelf(PostgresStore(Server(own.url(database="again")), "dumped", tmp_path))
+    assert again.everything() == state(1)
+    assert again.store.verify() == []
+    assert again.write(state(2)) == 2
+
+
+def test_doctor_has_a_line_about_the_server(
+    own: PgServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail when only the files of an index on this machine were checked."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "docs").mkdir()
+
+    def check() -> tuple[str, str]:
+        subject = Subject(
+            str(tmp_path / "docs"), None, {"embed.provider": "hash", "store.url": own.url()}
+        )
+        found = {finding.check: finding for finding in run_checks(subject, deep=False, fix=False)}
+        return found["store"].state, found["store"].message
+
+    assert check() == ("ok", "The PostgreSQL server in store.url answers.")
+    own.stop()
+    state, message = check()
+    assert state == "error"
+    assert "cannot be reached" in message
 
 
 def test_an_unreachable_server_is_reported_without_its_address(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +35,9 @@ def add(name: str, may_write: bool, collections: tuple[str, ...], as_json: bool)
 
     NAME says who uses it; it appears in lists and in the log.
     """
+    from lookfar.collections.variants import place_index
+    from lookfar.common.folders import list_folder
+    from lookfar.config import load
     from lookfar.serve.http.tokens import add
 
     scope: Literal["read", "write"] = "write" if may_write else "read"
@@ -42,6 +46,13 @@ def add(name: str, may_write: bool, collections: tuple[str, ...], as_json: bool)
     write_either(as_json, shape, token)
     if not as_json:
         click.echo(f"Scope: {scope}. Save the token now: it is not shown again.", err=True)
+    for collection in collections:
+        place = place_index(collection, "", load(None))
+        wanted, *known = (p.name.rpartition("-")[0] for p in (place, *list_folder(place.parent)))
+        if wanted not in known and "@" not in collection:  # A server may have it later.
+            near = [f"Did you mean {name}?" for name in get_close_matches(wanted, known, n=1)]
+            note = f"Note: no collection {collection!r} is indexed here."
+            click.echo(" ".join((note, *near)), err=True)
 
 
 @examples("lookfar tokens list --json")

@@ -169,8 +169,7 @@ def runtime_folder(environ: Mapping[str, str] | None = None) -> Path:
             folder.mkdir(mode=0o700)
         _require_own_folder(folder)
     except OSError as error:
-        action = f"preparing the daemon's folder {folder}"
-        raise from_os_error(error, action, "XDG_STATE_HOME or XDG_RUNTIME_DIR") from error
+        raise from_os_error(error, f"preparing the daemon's folder {folder}") from error
     return folder
 
 

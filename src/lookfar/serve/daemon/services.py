@@ -248,41 +248,37 @@ async def _serve_session(
 
 
 async def _answer_malformed(read: Any, write: Any) -> AsyncGenerator[SessionMessage]:
-    """Pass messages on, and answer the malformed ones, which the SDK would drop."""
+    """Pass messages on, and answer malformed requests, which the SDK would drop."""
     async with read:
         async for item in read:
-            if not isinstance(item, Exception):
+            if not isinstance(item, ValidationError):
                 yield item
             elif (answer := _refuse_malformed(item)) is not None:
                 with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                     await write.send(SessionMessage(answer))
 
 
-def _refuse_malformed(error: Exception) -> types.JSONRPCError | None:
+def _refuse_malformed(error: ValidationError) -> types.JSONRPCError | None:
     """Return the answer to a malformed message, or None if it is not a request."""
-    problems = error.errors(include_url=False) if isinstance(error, ValidationError) else []
-    missing = (problem["input"] for problem in problems if problem["type"] == "missing")
-    message = next(missing, None)
-    code, reason = types.INVALID_REQUEST, "It is not a JSON-RPC request."
-    if problems and problems[0]["type"] == "json_invalid":
-        code, reason = types.PARSE_ERROR, f"{problems[0]['msg']}."
-        line = problems[0]["input"]
+    problems = error.errors(include_url=False)
+    complete = (problem["input"] for problem in problems if problem["type"] == "missing")
+    code, message = types.INVALID_REQUEST, next(complete, None)
+    if problems[0]["type"] == "json_invalid":
+        code, line = types.PARSE_ERROR, problems[0]["input"]
         text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
-        if not text.strip():
-            return None
-        with suppress(ValueError, RecursionError):
-            message = json.loads(text)  # Unlike the SDK, it accepts lone surrogates.
+        with suppress(ValueError, RecursionError):  # Unlike the SDK, it reads lone surrogates.
+            message = json.loads(text) if text.strip() else {}
     fields = message if isinstance(message, dict) else {"id": None}
-    if "id" not in fields or "result" in fields or "error" in fields:
+    if "id" not in fields or not fields.keys().isdisjoint(("result", "error")):
         return None
     hint = "Send one message per line, in UTF-8 and without lone surrogates."
     data = {"code": InvalidArgument.code, "hint": hint}
-    refusal = types.ErrorData(code=code, message=f"{reason} {hint}", data=data)
+    reason = types.ErrorData(code=code, message=f"{problems[0]['msg']}. {hint}", data=data)
     try:
-        answer = types.JSONRPCError(jsonrpc="2.0", id=fields["id"], error=refusal)
+        answer = types.JSONRPCError(jsonrpc="2.0", id=fields["id"], error=reason)
         answer.model_dump_json()
     except ValueError:  # The id is not valid either.
-        answer = types.JSONRPCError(jsonrpc="2.0", id=None, error=refusal)
+        answer = types.JSONRPCError(jsonrpc="2.0", id=None, error=reason)
     return answer
 
 

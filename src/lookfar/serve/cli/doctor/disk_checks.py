@@ -12,7 +12,7 @@ from typing import Final
 
 from lookfar.common.folders import list_folder
 from lookfar.config import data_dir
-from lookfar.errors import OTHER_PLACE
+from lookfar.errors import OTHER_FOLDER
 from lookfar.serve.cli.doctor.findings import Finding, Subject
 from lookfar.serve.cli.options import quote
 from lookfar.sources.folder.mounts import REMOTE, file_system_type
@@ -28,7 +28,7 @@ def check_permissions(subject: Subject) -> Iterator[Finding]:
     if not os.access(place, os.R_OK | os.W_OK | os.X_OK):
         yield Finding(
             "permissions", "error", f"Indexes cannot be in {home}: {place} is not writable.",
-            f"Run: chmod u+rwx {quote(str(place))}; or choose another folder with {OTHER_PLACE}.",
+            f"Run: chmod u+rwx {quote(str(place))}; or choose another folder: {OTHER_FOLDER}.",
             (lambda: home.chmod(home.stat().st_mode | 0o700))
             if home == place and _is_ours(home) else None,
         )  # fmt: skip

@@ -23,6 +23,7 @@ _FOLDER: Final[dict[str, Check]] = {
     "file system": disk_checks.check_file_system,
     "sqlite": disk_checks.check_sqlite,
     "model": index_checks.check_model,
+    "store": index_checks.check_store,
     "index": index_checks.check_index,
     "watcher": index_checks.check_watcher,
     "git": index_checks.check_git,
