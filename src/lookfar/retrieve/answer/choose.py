@@ -69,8 +69,10 @@ def choose_passages(
         # Never so wide that the excerpt would be cut off before the passage itself.
         most = min(settings.parent_max_chars, settings.max_excerpt_chars)
         passages = widen_to_sections(passages, sources, most, wanted)
-    # The least candidate has a scaled score of zero, which says nothing for it.
-    return [passage for passage in passages[:wanted] if round(passage.score, 3)], notes
+    if settings.doubt:
+        # The least candidate has a scaled score of zero, which says nothing for it.
+        passages = [passage for passage in passages[:wanted] if round(passage.score, 3)]
+    return passages[:wanted], notes
 
 
 def drop_weak(passages: Sequence[Passage], least: float) -> list[Passage]:
