@@ -503,3 +503,78 @@ def test_the_journal_is_written_by_sessions_and_not_for_folders(tmp_path: Path) 
         (tmp_path / "project" / "a.md").write_text("# A\n\nharbour\n")
         library.index()
         assert not list((tmp_path / "index").rglob(journal.JOURNAL))
+
+
+# --- earlier copies of files --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 11, 21])
+def test_an_earlier_catalogue_is_reported_and_costs_nothing(tmp_path: Path, count: int) -> None:
+    """A partial restore, or a tool that synchronises files. Seen to fail before the journal was
+    compared with the catalogue: ``export`` succeeded with the documents of the copy, and the next
+    insert cut the journal to them."""
+    wanted = [f"{ULID}{number:02d}" for number in range(21)]
+    earlier = tmp_path / "earlier.db"
+    with opened(tmp_path) as library:
+        library.database(NAME).create()
+    for number in range(22):
+        if number == count:
+            shutil.copyfile(catalogue_of(tmp_path), earlier)
+        with opened(tmp_path) as library:
+            if number < 21:
+                library.database(NAME).insert(f"harbour {number}", doc_id=wanted[number])
+            else:
+                library.database(NAME).delete(wanted.pop(5))
+    shutil.copyfile(earlier, catalogue_of(tmp_path))
+    log = epoch_of(tmp_path) / "documents.log"
+    before = log.read_bytes()
+    exported = CliRunner().invoke(
+        cli, ["documents", "export", "--db", NAME, *options(tmp_path)], catch_exceptions=False
+    )
+    assert exported.exit_code != 0
+    with opened(tmp_path) as library, pytest.raises(IndexCorrupt):
+        library.database(NAME).insert("one more")
+    assert log.read_bytes() == before
+    done = repaired(tmp_path)
+    assert done.salvaged is not None
+    assert (done.salvaged.saved, done.salvaged.lost) == (20, 0)
+    with opened(tmp_path) as library:
+        assert sorted(texts(library)) == wanted
+
+
+def test_an_earlier_journal_is_replaced_and_revives_nothing(base: Path) -> None:
+    """Seen to fail (the deleted document was saved) when every frame of a journal counted that
+    begins otherwise than the catalogue has recorded."""
+    log = epoch_of(base) / "documents.log"
+    earlier = log.read_bytes()
+    with opened(base) as library:
+        library.database(NAME).delete(f"{ULID}05")
+        library.database(NAME).insert("one more", doc_id=f"{ULID}99")
+    wanted = {*(f"{ULID}{number:02d}" for number in range(COUNT)), f"{ULID}99"} - {f"{ULID}05"}
+    log.write_bytes(earlier)
+    with opened(base) as library:
+        assert texts(library).keys() == wanted
+        assert {each.artefact for each in library.database(NAME).store.verify()} == {"journal"}
+    with closing(sqlite3.connect(catalogue_of(base))) as connection:
+        connection.execute("UPDATE documents SET metadata = '{}' WHERE id = 8")
+        connection.commit()
+    done = repaired(base)
+    assert done.salvaged is not None
+    assert (done.salvaged.saved, done.salvaged.lost) == (COUNT, 0)
+    with opened(base) as library:
+        assert texts(library).keys() == wanted
+
+
+def test_an_earlier_pointer_is_moved_to_the_newest_epoch(base: Path) -> None:
+    """Seen to fail when only the epoch that the pointer names was looked at: the document was
+    missing, and the next insert removed the epoch that had it."""
+    earlier = base / "earlier"
+    shutil.copytree(base / "db" / NAME, earlier)
+    with opened(base) as library:
+        library.database(NAME).index(rebuild=True)
+        library.database(NAME).insert("one more", doc_id=f"{ULID}99")
+    shutil.copytree(earlier, base / "db" / NAME, dirs_exist_ok=True)
+    with opened(base) as library:
+        library.database(NAME).insert("another")
+        assert len(texts(library)) == COUNT + 2
+        assert library.database(NAME).store.verify() == []

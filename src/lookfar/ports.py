@@ -960,6 +960,8 @@ class Rescue(Protocol):
     saved: int
     lost: set[str]
     """URIs of documents without an intact copy, as far as they are known."""
+    complete: bool
+    """Whether one copy lists all documents, even if there are none."""
 
     @property
     def missing(self) -> int:

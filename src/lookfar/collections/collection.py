@@ -17,6 +17,7 @@ from lookfar.collections.passes import Passes
 from lookfar.embed.quality_package import find_quality_model
 from lookfar.errors import (
     IndexBusy,
+    IndexHeld,
     InvalidArgument,
     IOFailed,
     LookfarError,
@@ -248,7 +249,10 @@ class Collection(ABC):
         with ExitStack() as stack:
 
             def open_now() -> tuple[list[Incomplete], CollectionSnapshot]:
-                notes = self.freshen(on_progress) if as_of is None else []
+                try:
+                    notes = self.freshen(on_progress) if as_of is None else []
+                except IndexHeld as held:
+                    notes = [Incomplete("held", f"{held.message} {held.hint}")]
                 return notes, stack.enter_context(self.store.snapshot(as_of))
 
             notes, snapshot = self.healing.run_when_ready(open_now, on_progress)

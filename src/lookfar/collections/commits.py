@@ -152,8 +152,8 @@ class Commits(Collection):
                 self._stamp = stamp if settled else ""
                 if settled:
                     self._write_stamp(report.generation, stamp)
-        except IndexBusy:
-            return [Incomplete("stale", "the history is being indexed right now")]
+        except IndexBusy as busy:
+            return [Incomplete("stale", f"the history is to be indexed: {busy.message}")]
         except RepositoryRefused:
             raise
         except (IOFailed, ModelUnavailable) as error:

@@ -351,8 +351,8 @@ class Documents(Collection):
             if self.store.fingerprint() != self.writer().fingerprint:
                 require_writer("the database is to be rebuilt for other settings")
                 self.index(on_progress=on_progress, wait_seconds=PATIENCE)
-        except IndexBusy:
-            return [Incomplete("stale", "the database is being rebuilt right now")]
+        except IndexBusy as busy:
+            return [Incomplete("stale", f"the database is to be rebuilt: {busy.message}")]
         return []
 
     def source(self, uri: str) -> str | None:

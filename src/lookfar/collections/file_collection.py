@@ -22,6 +22,7 @@ from lookfar.collections.current_texts import CurrentTexts
 from lookfar.collections.disk_check import DiskCheck
 from lookfar.collections.file_edits import FileEdits
 from lookfar.collections.following import FolderFollowing
+from lookfar.collections.generations import describe_loss
 from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing, Scrubber
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
 from lookfar.collections.reader_role import find_notes, require_writer
@@ -29,6 +30,7 @@ from lookfar.collections.variants import Variants, place_index
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
+    IndexHeld,
     IndexReadOnly,
     IOFailed,
     LookfarError,
@@ -334,22 +336,34 @@ class Files(Collection):
 
         While the folder is followed this happens in the background, and the old index answers.
         """
-        passes = self.passes
+        passes, loss = self.passes, self.describe_rebuild()
         try:
             if self.following.keeper is None and not passes.began:
                 self.index(on_progress=on_progress)
-                return []
+                rebuilt = f"the index was rebuilt for another version or other settings{loss}"
+                return [Incomplete("rebuilding", rebuilt)] if loss else []
             if not passes.began and time.monotonic() >= self._renew_at:
                 self._renew_at = time.monotonic() + _RENEW_PAUSE
                 self.start_index()
+        except IndexHeld:
+            raise
         except IndexBusy:
             pass  # Another process is rebuilding it.
         except ModelUnavailable as error:
             return [Incomplete("no_model", f"{error.message} Words only, from the older index.")]
         failure = passes.failure if not passes.began else None
         state = f" (it failed: {failure.message})" if failure else passes.describe_progress()
-        detail = f"the index is being rebuilt for other settings{state}; the older one answers"
-        return [Incomplete("rebuilding", detail)]
+        detail = f"the index is being rebuilt for other settings{loss}{state}"
+        return [Incomplete("rebuilding", f"{detail}; the older one answers")]
+
+    def describe_rebuild(self, *, wanted: bool = False) -> str:
+        """Say which generations the next pass drops because it builds another index, as ``wanted``
+        or for another version or other settings; empty if it drops none."""
+        with suppress(LookfarError):
+            asked = epoch_fingerprint(self.settings, self.embedder)
+            if self.store.exists and (wanted or self.store.fingerprint() != asked):
+                return describe_loss([kept.number for kept in self.store.generations()])
+        return ""
 
     def source(self, uri: str) -> str | None:
         return self._current.read_source(uri)

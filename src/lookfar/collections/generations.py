@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lookfar.errors import InvalidArgument
 from lookfar.model import Counts, GenerationDiff, GenerationInfo, Pruned
 from lookfar.ports import Generation, Store
@@ -60,6 +62,12 @@ class Generations:
 
     def _find(self, number: int) -> GenerationInfo:
         return next(generation for generation in self.list() if generation.number == number)
+
+
+def describe_loss(generations: Sequence[int]) -> str:
+    """Say what a rebuild drops; empty if there is only the serving generation."""
+    numbers = ", ".join(map(str, generations))
+    return f", which drops generations {numbers} unless one is pinned" if generations[1:] else ""
 
 
 def _describe(generation: Generation, active: int) -> GenerationInfo:

@@ -272,7 +272,8 @@ class DocumentWriter:
             wait_seconds=PATIENCE,
         ) as (writer, rescue):
             done = self._fill(writer, rescue.documents(), on_progress)
-            if not done:  # An empty database would look like one that never had documents.
+            # An empty database would look like one that never had documents.
+            if not done and not rescue.complete:
                 raise IndexCorrupt(
                     "No document of the damaged database could be recovered.",
                     hint="Nothing was changed. Restore a copy of its folder, or import an export.",

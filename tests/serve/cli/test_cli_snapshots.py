@@ -237,3 +237,50 @@ def test_the_group_alone_shows_its_commands(process: Callable[..., Any]) -> None
     assert output.returncode == 0
     for name in ("list", "diff", "rollback", "pin", "unpin", "prune"):
         assert f"\n  {name} " in output.stdout
+
+
+# --- an index for other settings or another version ----------------------------------------------
+
+OTHER = ("--set", "chunk.max_tokens=300")
+
+
+def test_a_rebuild_says_beforehand_what_it_drops(handbook: Path, run: Run, ask: Ask) -> None:
+    """Seen to fail before: the generations vanished without a word."""
+    lost = "which drops generations 1, 2, 3 unless one is pinned"
+    assert lost in run("status", handbook, *OTHER).stdout.replace("\n", " ")
+    assert lost not in run("status", handbook).stdout
+    assert lost not in run("index", handbook).stderr
+    assert lost in run("index", handbook, *OTHER).stderr.replace("\n", " ")
+    assert [each["generation"] for each in ask("snapshots", "list", handbook)["snapshots"]] == [4]
+    assert run("index", handbook, "--rebuild").stderr.count("drops") == 0
+
+
+def test_a_search_that_rebuilds_says_what_was_dropped(handbook: Path, ask: Ask) -> None:
+    """Seen to fail before: the answer had no note."""
+    answer = words(ask, "stripes", handbook, *OTHER)
+    assert [hit["uri"] for hit in answer["hits"]] == ["zebra.md"]
+    assert [note["reason"] for note in answer["incomplete"]] == ["rebuilding"]
+    assert "generations 1, 2, 3" in answer["incomplete"][0]["detail"]
+    assert words(ask, "stripes", handbook, *OTHER)["incomplete"] == []
+
+
+def test_a_pinned_generation_is_kept_until_it_is_unpinned(
+    handbook: Path, run: Run, ask: Ask
+) -> None:
+    """Seen to fail before: the rebuild dropped it."""
+    assert run("snapshots", "pin", 1, handbook).exit_code == 0
+    for given in (OTHER, ("--rebuild",)):
+        refused = run("index", handbook, *given)
+        assert refused.exit_code == 5
+        assert "INDEX_HELD" in refused.stderr
+        assert "lookfar snapshots unpin 1" in refused.stderr.replace("\n", " ")
+    answer = words(ask, "stripes", handbook, *OTHER)
+    assert [hit["uri"] for hit in answer["hits"]] == ["zebra.md"]
+    assert [note["reason"] for note in answer["incomplete"]] == ["held"]
+    earlier = words(ask, "every 90 days", handbook, "--as-of", 1)
+    assert earlier["hits"][0]["uri"] == "security/keys.md"
+    (handbook / "zebra.md").write_text("# Zebra\n\nstripes and mane\n")
+    assert words(ask, "mane", handbook)["hits"][0]["uri"] == "zebra.md"
+    assert run("snapshots", "unpin", 1, handbook).exit_code == 0
+    assert run("index", handbook, *OTHER).exit_code == 0
+    assert len(ask("snapshots", "list", handbook)["snapshots"]) == 1

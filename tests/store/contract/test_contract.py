@@ -401,6 +401,19 @@ def test_a_write_does_not_drop_a_pinned_generation(shelf: Shelf) -> None:
     assert shelf.store.held() == 1
 
 
+def test_a_rebuild_does_not_drop_a_pinned_generation(shelf: Shelf) -> None:
+    """Seen to fail before: a new index replaced it with all generations."""
+    shelf.write({"a.md": "# A\n"})
+    shelf.write({"a.md": "# B\n"})
+    shelf.store.pin(1)
+    with pytest.raises(IndexHeld) as refused:
+        shelf.write({"a.md": "# B\n"}, rebuild=True)
+    assert refused.value.details == {"pinned": [1]}
+    assert [each.number for each in shelf.store.generations()] == [1, 2]
+    shelf.store.pin(1, pinned=False)
+    assert shelf.write({"a.md": "# B\n"}, rebuild=True) == 3
+
+
 def test_a_diff_lists_documents_and_sections(shelf: Shelf) -> None:
     shelf.write({"a.md": "# A\n\n## One\n\nx\n\n## Two\n\ny\n", "gone.md": "# G\n"})
     shelf.write({"a.md": "# A\n\n## One\n\nchanged\n\n## Three\n\ny\n", "gone.md": None,

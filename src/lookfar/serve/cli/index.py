@@ -136,6 +136,9 @@ def _index_folders(
     shapes: list[json_shapes.Json] = []
     for name in library.collections:
         folder = library.folder(name)
+        loss = folder.describe_rebuild(wanted=rebuild)
+        if loss and not quiet:
+            click.echo(f"Rebuilding the index of {safe_name(name)}{loss}.", err=True)
         with progress.show_progress(name, quiet=quiet) as on_progress:
             report = folder.index(rebuild=rebuild, on_progress=on_progress)
         if quality:

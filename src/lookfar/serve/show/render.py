@@ -13,6 +13,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final
 
 from lookfar import model
+from lookfar.collections.generations import describe_loss
 from lookfar.common.lines import find_header
 from lookfar.common.skip_reasons import (
     describe_group,
@@ -505,9 +506,9 @@ def status(state: model.Status) -> str:
     if state.damage:
         lines.append(styled((f"damaged and rebuilt {state.damage}", "yellow")))
     if not state.current:
-        lines.append(
-            styled(("settings have changed: the next search or index rebuilds it", "yellow"))
-        )
+        loss = describe_loss(state.generations)
+        changed = "version or settings have changed: the next search or index rebuilds it"
+        lines.append(styled((f"{changed}{loss}", "yellow")))
     if state.stale_count:
         count = how_many(state.stale_count, "file")
         lines.append(styled((f"{count} added, changed or removed since:", "yellow")))

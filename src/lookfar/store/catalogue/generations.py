@@ -80,6 +80,21 @@ def highest(connection: Connection) -> int:
     return max(int(largest), active(connection), catalog.read_number(connection, _LAST))
 
 
+def require_replaceable(connection: Connection) -> int:
+    """Return the highest number, which a new index continues; raise ``IndexHeld`` if the new index
+    would drop a pinned generation."""
+    pinned = [kept.number for kept in list_generations(connection) if kept.pinned]
+    if pinned:
+        raise IndexHeld(
+            f"Rebuilding the index would drop generation {', '.join(map(str, pinned))}, which is"
+            " pinned. The existing index still answers, but is not updated.",
+            hint=f"Unpin first (lookfar snapshots unpin {pinned[0]} PATH), or go back to the"
+            " version and the settings that made the index.",
+            details={"pinned": pinned},
+        )
+    return highest(connection)
+
+
 def compute_totals(connection: Connection, since: Since | None = None) -> dict[str, Any]:
     """Count the rows of the generation about to be activated, for its manifest.
 
@@ -145,6 +160,14 @@ def _count_rows(
     among = f" WHERE document IN (SELECT id FROM documents WHERE {where})" if where else ""
     (number,) = connection.execute(f"SELECT count(*) FROM {table}{among}", values).fetchone()
     return int(number)
+
+
+def has_content(connection: Connection, number: int) -> bool:
+    """Return whether a generation has the documents and texts whose hash it recorded, if it did."""
+    recorded = manifest(connection, number)
+    alive = ("born <= ? AND (died IS NULL OR died > ?)", (number, number))
+    content = _update_content(connection, *alive, {})["content"]
+    return recorded.get(_COUNTED) != _WAY or recorded.get("content") == content
 
 
 def _update_content(

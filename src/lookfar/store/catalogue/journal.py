@@ -2,17 +2,19 @@
 
 Every document with an intact frame can be recovered, even if the catalogue is lost. A frame is on
 disk before the catalogue refers to it. ``meta`` records where the log ended at the last commit, or
-nothing while the log is being replaced; the next writer truncates the rest.
+nothing while the log is being replaced.
 
-After each commit a mark is appended. A mark of a commit that the catalogue does not know proves
-that SQLite lost that commit, which it does silently if its own log is damaged.
+After each commit a mark is appended, and a log that is rewritten begins with one. A mark of a
+commit that the catalogue does not know proves that the catalogue is older: SQLite lost that commit,
+or the file was replaced by an earlier copy. The log has every document then. Only what follows the
+last commit of both is truncated, by the next writer.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -35,6 +37,7 @@ _HEAD = struct.Struct(">4sII16s")
 _MARK = ""
 """The URI of a frame that marks a commit."""
 _BUFFERED = 1 << 20
+_NEAR_END = 1 << 12
 _NEW = ".new"
 
 
@@ -54,6 +57,10 @@ class Entry(NamedTuple):
 def _pack_frame(uri: str, generation: int, metadata: str, text_sha: bytes, body: bytes) -> bytes:
     fields = json.dumps([uri, generation, metadata, text_sha.hex()], ensure_ascii=False).encode()
     return _HEAD.pack(_MAGIC, len(fields), len(body), _hash(fields, body)) + fields + body
+
+
+def _pack_mark(generation: int) -> bytes:
+    return _pack_frame(_MARK, generation, "", b"", b"")
 
 
 def _hash(fields: bytes, body: bytes) -> bytes:
@@ -85,19 +92,9 @@ class JournalWriter:
         self._end = catalog.read_number(connection, _END)
         self._last = catalog.read_number(connection, _LAST)
         self._flushed = False
-        if served and not self._continues(connection):
+        if served and not _has_prefix(path, connection):
             self._last, self._end = rewrite(path, connection)
             files.sync_folder(path.parent)
-
-    def _continues(self, connection: Connection) -> bool:
-        if catalog.read_number(connection, _OF) != generations.active(connection):
-            return False
-        try:
-            with self._path.open("rb") as file:
-                frame = _read_frame(file, self._last) if self._end else None
-        except OSError:
-            return False
-        return not self._end or (frame is not None and frame.end == self._end)
 
     def put(self, version: Version) -> None:
         self._add(
@@ -143,8 +140,7 @@ class JournalWriter:
         damage.
         """
         with suppress(LookfarError):
-            mark = _pack_frame(_MARK, self._generation, "", b"", b"")
-            files.append(self._path, self._end, mark, last=True)
+            files.append(self._path, self._end, _pack_mark(self._generation), last=True)
 
 
 def _record(connection: Connection, last: int, end: int, generation: int) -> None:
@@ -193,6 +189,7 @@ def disown(connection: Connection) -> None:
 
 
 def _make_frames(connection: Connection, rows: Iterable[tuple], number: int) -> Iterator[bytes]:  # type: ignore[type-arg]
+    yield _pack_mark(number)
     for uri, metadata, text_sha, body in rows:
         catalog.decode_text(connection, text_sha, body)
         yield _pack_frame(uri, number, metadata, text_sha, body)
@@ -217,25 +214,36 @@ def _batch_frames(frames: Iterable[bytes]) -> Iterator[list[bytes]]:
 class Log:
     """The frames of a log by document, without their texts."""
 
-    def __init__(self, path: Path, end: int | None = None) -> None:
-        """Frames after ``end`` are ignored, if it is known."""
+    def __init__(
+        self, path: Path, end: int | None = None, *, start: int = 0, rewritten: bool = False
+    ) -> None:
+        """Read from ``start`` on; frames after ``end`` are ignored, if it is known.
+
+        The first frame of a log that was ``rewritten`` proves that its generation was committed.
+        """
         self.path = path
         self.gaps: list[tuple[int, int]] = []
         """Ranges of bytes that are not part of an intact frame."""
+        self.marked = False
+        """Whether it has a mark: the log of an epoch that never served has none."""
+        self.committed = 0
+        """The newest generation that a frame proves to be committed."""
+        self.committed_end = start
+        """Where the frames of that generation end."""
+        self._first_counts = rewritten
         self._places: dict[str, int] = {}
         self.erased: set[str] = set()
         """The documents whose last frame says that they were erased."""
         try:
             with path.open("rb") as file:
-                self._scan(file, end)
-        except FileNotFoundError:
+                self._scan(file, end, start)
+        except OSError:
             if end:
                 self.gaps = [(0, end)]
 
-    def _scan(self, file: BinaryIO, end: int | None) -> None:
+    def _scan(self, file: BinaryIO, end: int | None, at: int) -> None:
         size = file.seek(0, 2)
         stop = size if end is None else min(end, size)
-        at = 0
         while at < stop:
             entry = _read_frame(file, at)
             if entry is None or entry.end > stop:
@@ -243,6 +251,7 @@ class Log:
                 self._note_gap(begin, at)
                 continue
             at = entry.end
+            self._note_commit(entry)
             if entry.uri == _MARK:
                 continue
             if entry.body:
@@ -254,13 +263,25 @@ class Log:
         if end is not None and size < end:
             self._note_gap(size, end)
 
+    def _note_commit(self, entry: Entry) -> None:
+        """Note which commits a frame proves: a session begins after the one before it was
+        committed, and ends with a mark."""
+        self.marked |= entry.uri == _MARK
+        done = entry.uri == _MARK or self._first_counts
+        self._first_counts = False
+        proved = entry.generation if done else entry.generation - 1
+        if proved > self.committed:
+            self.committed, self.committed_end = proved, entry.start
+        if entry.generation <= self.committed:
+            self.committed_end = entry.end
+
     def _note_gap(self, start: int, stop: int) -> None:
         if self.gaps and self.gaps[-1][1] == start:
             start = self.gaps.pop()[0]
         self.gaps.append((start, stop))
 
     @property
-    def uris(self) -> Iterable[str]:
+    def uris(self) -> Collection[str]:
         return self._places.keys()
 
     def entry(self, uri: str) -> Entry | None:
@@ -282,41 +303,48 @@ def recorded_end(connection: Connection) -> int | None:
     return catalog.read_number(connection, _END)
 
 
-def find_lost_commit(path: Path, connection: Connection) -> Entry | None:
-    """Return the mark of a commit that the catalogue does not know, or ``None``.
+def has_served(path: Path) -> bool:
+    """Return whether the log has a mark: that of an epoch which never served has none.
 
-    The marks after the recorded end are read: a writer truncates the log there first, so what
-    follows belongs to later commits, or to one that was interrupted and has no mark.
+    Only its beginning and its end are read.
     """
+    near_end = max(0, path.stat().st_size - _NEAR_END) if path.is_file() else 0
+    return Log(path, _NEAR_END).marked or Log(path, start=near_end).marked
+
+
+def _has_prefix(path: Path, connection: Connection) -> bool:
+    """Return whether the log begins with all that the catalogue recorded of it."""
     end = recorded_end(connection)
-    if end is None:
-        return None
     with suppress(OSError), path.open("rb") as file:
-        frame = _read_frame(file, end)
-        while frame is not None and frame.uri != _MARK:
-            frame = _read_frame(file, frame.end)
-        if frame is not None and frame.generation > catalog.read_number(connection, _OF):
-            return frame
-    return None
+        frame = _read_frame(file, catalog.read_number(connection, _LAST)) if end else None
+        # Frames are often of equal length; those of another log have another generation.
+        recorded = (end, catalog.read_number(connection, _OF))
+        return end == 0 or (frame is not None and (frame.end, frame.generation) == recorded)
+    return False
+
+
+def find_last_commit(path: Path, connection: Connection) -> tuple[int, int]:
+    """Return the newest generation that the log proves to be committed, and where it ends.
+
+    If the log begins with what the catalogue recorded, only the rest is read. Otherwise it was
+    rewritten, by the commit of its first frame, or it is older than the catalogue.
+    """
+    same = _has_prefix(path, connection)
+    end, known = (catalog.read_number(connection, key) if same else 0 for key in (_END, _OF))
+    log = Log(path, start=end, rewritten=not same)
+    return max(log.committed, known), log.committed_end
 
 
 def is_commit_lost(path: Path, catalogue: Path, connection: Connection) -> bool:
-    """Return whether the log marks a commit that is missing from the catalogue.
+    """Return whether the log proves a commit that is missing from the catalogue.
 
     ``connection`` may see an older state than the log, so a new connection decides.
     """
-    mark = find_lost_commit(path, connection)
-    if mark is None:
+    committed, _ = find_last_commit(path, connection)
+    if committed <= generations.active(connection):
         return False
     with closing(connect(catalogue, write=False)) as latest:
-        known = catalog.read_number(latest, _OF)
-    return 0 < known < mark.generation  # Without a number, the log is being replaced.
-
-
-def committed_end(path: Path, connection: Connection) -> int | None:
-    """Return the end of the frames that were committed, even if the catalogue lost the commit."""
-    mark = find_lost_commit(path, connection)
-    return recorded_end(connection) if mark is None else mark.start
+        return generations.active(latest) < committed
 
 
 def describe_journal_damage(path: Path, connection: Connection) -> list[str]:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -26,6 +26,7 @@ from lookfar.store.ground.sqlite_log import describe_log_damage, has_log, log_pa
 
 CATALOGUE = "catalogue.db"
 """The file in the folder of an epoch."""
+_OLDER_LOG = "it is of an earlier time than the database"
 _BUSY_SECONDS = 5.0
 _OPEN_TRIES = 5
 
@@ -74,7 +75,8 @@ _checked_logs: dict[Path, bytes] = {}
 
 
 def _refuse_broken_log(path: Path) -> None:
-    """Raise an error for a damaged log, which SQLite would drop silently."""
+    """Raise an error for a log that is damaged, which SQLite would drop silently, or older than the
+    database, whose newer pages SQLite would overwrite."""
     log = log_path(path)
     try:
         with log.open("rb") as file:
@@ -82,10 +84,31 @@ def _refuse_broken_log(path: Path) -> None:
     except OSError:
         return
     if header and _checked_logs.get(log) != header:
-        why = describe_log_damage(log)
+        why = describe_log_damage(log) or (_OLDER_LOG if _is_log_older(path) else "")
         if why:
             raise corrupt_error(log, f"{log.name}: {why}")
         _checked_logs[log] = header
+
+
+def _is_log_older(path: Path) -> bool:
+    """Return whether the database is of a later generation than its log, or only readable without.
+
+    A connection for reading only does not copy the log into the database when it is closed.
+    """
+    serving = "SELECT value FROM meta WHERE key = 'active'"
+    logged = -1
+    with ExitStack() as stack:
+        try:
+            both = stack.enter_context(closing(_open(path, "mode=ro")))
+            both.execute("BEGIN")  # Until it ends, the database gets nothing that is not seen here.
+            logged = int(both.execute(serving).fetchone()[0])
+        except (sqlite3.Error, TypeError, ValueError) as error:
+            if not isinstance(error, sqlite3.Error) or _kind(error) != sqlite3.SQLITE_CORRUPT:
+                return False
+        with suppress(sqlite3.Error, TypeError, ValueError):
+            alone = stack.enter_context(closing(_open(path, "mode=ro&immutable=1")))
+            return int(alone.execute(serving).fetchone()[0]) > logged
+    return False
 
 
 _descriptors: dict[tuple[int, int], int] = {}

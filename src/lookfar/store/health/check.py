@@ -22,11 +22,15 @@ from lookfar.store.health.verify import (
     LOST_COMMIT,
     check_form,
     check_pointer,
+    check_serving,
+    count_keyword_entries,
     find_wrong_rows,
 )
+from lookfar.store.keywords.tantivy_index import KEYWORDS
 
 if TYPE_CHECKING:
     from lookfar.store.ground.sql import Connection
+    from lookfar.store.keywords.keyword_view import KeywordView
     from lookfar.store.vectors.vector_file import VectorFile
 
 _MOST_CHECKED = 20_000
@@ -38,22 +42,16 @@ def refuse_miscount(connection: Connection) -> None:
 
     Works on SQLite and on PostgreSQL.
     """
-    number = generations.active(connection)
-    listed = generations.list_generations(connection)
-    serving = [generation for generation in listed if generation.number == number]
-    if not serving:
-        raise catalog.corrupt_row_error(connection, f"generation {number} serves and is not kept")
-    expected = serving[0].manifest.get("documents")
-    count = catalog.count_documents(connection, number)
-    if expected is not None and expected != count:
-        raise catalog.corrupt_row_error(connection, f"{count} of {expected} documents are there")
+    for problem in check_serving(connection):
+        raise catalog.corrupt_row_error(connection, problem.detail)
 
 
 def refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
     """Raise if any row of a document or a small table differs from its hash, or one is missing."""
     _refuse_tables(connection, path)
     _refuse_lost_commit(connection, path)
-    refuse_miscount(connection)
+    for problem in check_pointer(connection):
+        raise corrupt_error(path, problem.detail)
     if check(connection) >= FORMAT_WITH_CHECKS:
         for _, why in broken_versions(connection):
             raise corrupt_error(path, why)
@@ -81,9 +79,12 @@ class Watch:
         """Versions up to this number were compared with their hashes."""
         self._texts_up_to = -1
         self._checked: set[int] = set()
+        self._keywords = -1
+        """The commit of newer keywords that was compared with the catalogue."""
         self._journal = path.with_name(JOURNAL)
         self._journal_state: tuple[int | None, ...] = ()
-        """Size, time and recorded end of the journal when its marks were last compared."""
+        """Size and time of the journal, its recorded end and the serving generation, when the
+        journal was last compared with the catalogue."""
 
     def check(self, connection: sqlite3.Connection) -> None:
         """Raise if what is about to be read is damaged."""
@@ -110,15 +111,27 @@ class Watch:
         self._opened = True
 
     def _check_journal(self, connection: sqlite3.Connection) -> None:
-        """Compare the marks of the journal, unless nothing changed since the last time."""
+        """Compare journal and catalogue, unless nothing changed since the last time."""
         try:
             status = self._journal.stat()
         except OSError:
             return
-        state = (status.st_size, status.st_mtime_ns, recorded_end(connection))
+        serving = generations.active(connection)
+        state = (status.st_size, status.st_mtime_ns, recorded_end(connection), serving)
         if state != self._journal_state:
             _refuse_lost_commit(connection, self._path)
             self._journal_state = state
+
+    def check_keywords(self, connection: sqlite3.Connection, view: KeywordView) -> None:
+        """Raise if keywords that are newer than the catalogue lack some of its documents.
+
+        After a crash they lack none; they may if the catalogue is an earlier copy of itself.
+        """
+        if view.stamp in (self._keywords, catalog.keywords_stamp(connection)):
+            return
+        for problem in count_keyword_entries(view, connection):
+            raise corrupt_error(self._path.with_name(KEYWORDS), problem.detail)
+        self._keywords = view.stamp
 
     def _check_all(self, connection: sqlite3.Connection) -> None:
         for problem in check_form(connection):

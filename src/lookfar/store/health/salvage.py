@@ -23,7 +23,7 @@ from lookfar.errors import LookfarError
 from lookfar.ports import Digest, StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.journal import JOURNAL, Log, committed_end
+from lookfar.store.catalogue.journal import JOURNAL, Log, find_last_commit
 from lookfar.store.catalogue.seals import broken_tables, broken_version
 from lookfar.store.ground.database import CATALOGUE, connect, connect_ignoring_log
 
@@ -46,6 +46,8 @@ class Rescue(ABC):
         """How many documents the serving generation recorded; 0 where that is unreadable."""
         self.highest = 0
         """The newest known generation."""
+        self.complete = False
+        """Whether one copy lists all documents, even if there are none."""
 
     @abstractmethod
     def documents(self) -> Iterator[StoredDocument]:
@@ -70,7 +72,8 @@ class EpochRescue(Rescue):
         for folder in folders:
             with _open_damaged(folder) as catalogue:
                 number, documents = catalogue.read_counts()
-                self.highest = max(self.highest, number)
+                committed = Log(folder / JOURNAL, rewritten=True).committed
+                self.highest = max(self.highest, number, committed)
                 self.expected = self.expected or documents
 
     def documents(self) -> Iterator[StoredDocument]:
@@ -78,21 +81,34 @@ class EpochRescue(Rescue):
         named: set[str] = set()
         for folder in self._folders:
             with _open_damaged(folder) as catalogue:
-                log = Log(folder / JOURNAL, catalogue.journal_end(folder / JOURNAL))
-                live = catalogue.live_documents(self.fits, seen, named)
-                for document in chain(_read_log(log, seen), live):
-                    if document.uri not in seen and document.uri not in log.erased:
+                number, log, committed = catalogue.compare(folder / JOURNAL)
+                intact = bool(log.committed) and not log.gaps
+                # An intact log has everything of its time: what else is older was deleted by then.
+                after = committed if intact else -1
+                live = catalogue.live_documents(self.fits, seen, named, after)
+                only = catalogue.list_live(number) if number > committed else None
+                if 0 < number < committed and intact:
+                    self.expected = len(log.uris)
+                self.complete = intact or only is not None
+                logged = _read_log(log, seen, only)
+                newest_first = (live, logged) if self.complete else (logged, live)
+                # What is newer than a complete log may have been inserted again.
+                erased = set() if self.complete else log.erased
+                for document in chain(*newest_first):
+                    if document.uri not in seen and document.uri not in erased:
                         seen.add(document.uri)
                         self.saved += 1
                         yield document
                 # What was erased here must not come back from an older epoch.
-                named -= log.erased
-                seen |= log.erased
+                named -= erased
+                seen |= erased
+                if self.complete:
+                    break
         self.lost = named - seen
 
 
-def _read_log(log: Log, seen: set[str]) -> Iterator[StoredDocument]:
-    for uri in sorted(log.uris):
+def _read_log(log: Log, seen: set[str], only: set[str] | None) -> Iterator[StoredDocument]:
+    for uri in sorted(log.uris if only is None else only.intersection(log.uris)):
         entry = log.entry(uri) if uri not in seen else None
         if entry is None:
             continue
@@ -132,7 +148,7 @@ class _Catalogue:
 
     def read_counts(self) -> tuple[int, int]:
         """Return the newest generation, and how many documents the serving one recorded."""
-        if not self._is_sealed():
+        if self._behind or not self._is_sealed():
             rows = self._rows("SELECT max(number) FROM generations")
             return max((number or 0 for (number,) in rows), default=0), 0
         assert self._connection is not None
@@ -140,35 +156,50 @@ class _Catalogue:
         documents = generations.manifest(self._connection, number).get("documents", 0)
         return generations.highest(self._connection), int(documents)
 
-    def journal_end(self, path: Path) -> int | None:
-        """Return where the journal ended with the last commit; ``None`` if that is unknown."""
+    def compare(self, path: Path) -> tuple[int, Log, int]:
+        """Return the serving generation, the journal up to its last commit, and the newest
+        generation that the journal proves; what is unknown is 0, or read to the end."""
         if not self._is_sealed():
-            return None
+            log = Log(path, rewritten=True)
+            return 0, log, log.committed
         assert self._connection is not None
-        return committed_end(path, self._connection)
+        number = generations.active(self._connection)
+        committed, end = find_last_commit(path, self._connection)
+        known = committed >= number and not self._behind
+        return number, Log(path, end if known else None, rewritten=True), committed
+
+    def list_live(self, number: int) -> set[str] | None:
+        """Return the documents of the serving generation; ``None`` if not all are readable."""
+        assert self._connection is not None
+        live = {uri for (uri,) in self._rows("SELECT uri FROM documents WHERE died IS NULL")}
+        recorded = generations.manifest(self._connection, number).get("documents")
+        return live if len(live) == recorded else None
 
     def _is_sealed(self) -> bool:
-        if self._connection is None or self._behind:
+        if self._connection is None:
             return False
         with suppress(*_UNREADABLE):
             return not {"meta", "generations"}.intersection(broken_tables(self._connection))
         return False
 
     def live_documents(
-        self, fits: Fits, seen: set[str], named: set[str]
+        self, fits: Fits, seen: set[str], named: set[str], after: int
     ) -> Iterator[StoredDocument]:
         """Yield the live documents that match their hashes and were not ``seen``.
 
-        All URIs that are found are added to ``named``.
+        Only those added ``after`` a generation count; all of their URIs are added to ``named``.
         """
         indexed = dict(
             self._rows("SELECT id, uri FROM documents INDEXED BY documents_by_uri WHERE uri > ''")
         )
-        named.update(uri for uri in indexed.values() if isinstance(uri, str))
+        if after < 0:
+            named.update(uri for uri in indexed.values() if isinstance(uri, str))
         for number in sorted(self._collect_numbers()):
             for uri, died, metadata, raw_sha, text_sha in self._rows(
-                "SELECT uri, died, metadata, raw_sha, text_sha FROM documents WHERE id = ?", number
-            ):
+                "SELECT uri, died, metadata, raw_sha, text_sha FROM documents"
+                " WHERE id = ? AND born > ?",
+                number, after,
+            ):  # fmt: skip
                 if died is not None or uri in seen:
                     continue
                 name = self._choose_uri(number, uri, indexed)

@@ -215,9 +215,9 @@ def check_pointer(connection: Connection) -> Iterator[Damage]:
     """Check that the serving generation is kept, that a hold is on it, and that no URI has two
     live versions in one generation."""
     number, hold = generations.active(connection), generations.read_held_generation(connection)
-    numbers = [generation.number for generation in generations.list_generations(connection)]
-    if number not in numbers:
-        yield Damage("catalogue", f"generation {number} serves and is not among those kept")
+    yield from check_serving(connection)
+    if not generations.has_content(connection, number):
+        yield Damage("catalogue", f"generation {number} has other documents than it recorded")
     if hold not in (None, number):
         yield Damage("catalogue", f"generation {number} serves, and {hold} is held")
     doubled = connection.execute(
@@ -226,6 +226,19 @@ def check_pointer(connection: Connection) -> Iterator[Damage]:
     )
     for (uri,) in doubled:
         yield Damage("catalogue", f"{uri}: two versions in one generation")
+
+
+def check_serving(connection: Connection) -> Iterator[Damage]:
+    """Check that the serving generation is kept, and has as many documents as it recorded."""
+    number = generations.active(connection)
+    listed = generations.list_generations(connection, number)
+    if not listed:
+        yield Damage("catalogue", f"generation {number} serves and is not among those kept")
+        return
+    expected = listed[0].manifest.get("documents")
+    count = rows.count_documents(connection, number)
+    if expected not in (None, count):
+        yield Damage("catalogue", f"{count} of {expected} documents are there")
 
 
 def check_texts(connection: Connection) -> Iterator[Damage]:
@@ -314,6 +327,11 @@ def _check_keywords(
         yield from check_keyword_files(folder)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         yield Damage("keywords", f"meta.json: {type(error).__name__}: {error}")
+    yield from count_keyword_entries(view, connection)
+
+
+def count_keyword_entries(view: KeywordView, connection: sqlite3.Connection) -> Iterator[Damage]:
+    """Check that each chunk has its entry."""
     (chunks,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
     owners = [row[0] for row in connection.execute("SELECT DISTINCT document FROM chunks")]
     try:

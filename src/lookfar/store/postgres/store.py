@@ -245,7 +245,7 @@ class PostgresStore(StoredGenerations):
             after = 0
             if serving is not None:
                 registry.select_collection(connection, serving.collection)
-                after = generations.highest(connection)
+                after = generations.require_replaceable(connection)
             unfinished = None
             if not rebuild:
                 unfinished = registry.find_unfinished(connection, self.name, after)

@@ -172,6 +172,8 @@ class Epoch:
         removed meanwhile does not change it."""
         with self._borrow() as connection:
             view = self._pin_keywords(connection)
+            if self._watch is not None:
+                self._watch.check_keywords(connection, view)
             wanted = generations.resolve(connection, generation)
             rows = self.vectors.rows(catalog.vector_rows(connection))
             yield EpochSnapshot(self, connection, view, rows, wanted)

@@ -29,6 +29,7 @@ from typing import Any
 
 from lookfar.common.folders import list_folder
 from lookfar.errors import IndexCorrupt, LookfarError
+from lookfar.store.catalogue.journal import JOURNAL, has_served
 from lookfar.store.ground import files
 from lookfar.store.ground.database import CATALOGUE, connect, corrupt_error, typed_errors
 from lookfar.store.ground.records import pack_record, unpack_record
@@ -119,7 +120,20 @@ class CollectionFolder:
                 return ""
         if _EPOCH.fullmatch(name) is None:
             raise corrupt_error(self.path / CURRENT, f"{CURRENT} names no epoch: {name[:40]!r}")
+        if self.only_copy:
+            self._refuse_older_pointer(name)
         return name
+
+    def _refuse_older_pointer(self, name: str) -> None:
+        """Raise if a newer epoch has served: then the pointer is an earlier copy of itself."""
+        for newer in self.epochs():
+            if _number(newer.name) <= _number(name):
+                continue
+            # An unfinished epoch has a journal, and no mark in it.
+            journal = newer / JOURNAL
+            if has_served(journal) if journal.is_file() else has_documents(newer):
+                why = f"{CURRENT} names {name}, and {newer.name} has served since"
+                raise corrupt_error(self.path / CURRENT, why)
 
     def serving_name_or_damage(self) -> str:
         """Return the name of the serving epoch, or of its damage: then a text that no epoch is
@@ -277,6 +291,8 @@ def is_epoch(name: str) -> bool:
 
 def has_documents(epoch: Path) -> bool:
     """Return whether an epoch has a generation with documents; true if it cannot be read."""
+    if has_served(epoch / JOURNAL):
+        return True
     path = epoch / CATALOGUE
     try:
         if not path.stat().st_size:

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from lookfar.common.folders import folder_bytes
-from lookfar.errors import IndexCorrupt, LookfarError, NotIndexed, being_rebuilt
+from lookfar.errors import IndexCorrupt, IndexHeld, LookfarError, NotIndexed, being_rebuilt
 from lookfar.model import Damage
 from lookfar.ports import Digest, Maker, MakeTerms, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
@@ -207,6 +207,7 @@ class CollectionStore(StoredGenerations):
                 if session.activated:
                     self._carry_quality(serving, epoch)
                     self._files.publish(epoch.folder, about)
+                    session.mark_served()
 
     def _carry_quality(self, serving: str, epoch: Epoch) -> None:
         """Copy the vectors of second models from the epoch that is being replaced."""
@@ -229,7 +230,9 @@ class CollectionStore(StoredGenerations):
                 self.folder / serving, f"{CURRENT} names {serving}, which is not there"
             )
         try:
-            return serving, self._serving().read(generations.highest) if serving else 0
+            return serving, self._serving().read(generations.require_replaceable) if serving else 0
+        except IndexHeld:
+            raise
         except LookfarError:
             return serving, 0
 
@@ -356,12 +359,11 @@ class CollectionStore(StoredGenerations):
             self._files.record_damage(why)
             named = self._files.serving_name_or_damage()
             epochs = list(reversed(self._files.epochs()))
+            named_first = sorted(epochs, key=lambda folder: folder.name != named)
             # If there are none, an earlier salvage was interrupted after setting them aside.
-            sources = (
-                [folder for folder in epochs if folder.name == named]
-                or [folder for folder in epochs if has_documents(folder)]
-                or list(reversed(self._files.set_aside_epochs()))
-            )
+            sources = [
+                folder for folder in named_first if folder.name == named or has_documents(folder)
+            ] or list(reversed(self._files.set_aside_epochs()))
             rescue = EpochRescue(sources, digest)
             recipe = Recipe(fingerprint, dimensions, "", rescue.highest)
             epoch = self._builds.create(self._files.next_epoch(""), recipe, only_copy=True)
@@ -374,6 +376,7 @@ class CollectionStore(StoredGenerations):
                         if folder in sources:
                             self._files.move_aside(folder)
                     self._files.publish(epoch.folder, about)
+                    session.mark_served()
 
 
 def _finish_first_commit(path: Path) -> None:

@@ -218,8 +218,8 @@ class EpochWriter(WriteSession):
             seal(self._connection)
             commit(self._connection)
             self.activated = True
-            if self._journal is not None and not self.fresh:
-                self._journal.mark_committed()
+            if not self.fresh:
+                self.mark_served()
             if self.fresh:
                 files.fault_point("commit", self._epoch.catalogue.name)
                 self._connection.execute("PRAGMA journal_mode=WAL")
@@ -229,6 +229,11 @@ class EpochWriter(WriteSession):
         if self.fresh:
             files.sync_folder(self._epoch.folder)
         return self._generation
+
+    def mark_served(self) -> None:
+        """Mark the commit in the journal; in a new epoch, once it serves."""
+        if self._journal is not None:
+            self._journal.mark_committed()
 
     def close(self) -> None:
         if self._closed:
