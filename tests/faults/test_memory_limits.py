@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import json
 import os
 import random
 import subprocess
 import sys
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from lookfar.library import Library
 from lookfar.serve.http.statuses import error_response, wrap_unexpected
 from lookfar.serve.mcp.server import internal_error
 from lookfar.store.ground import headroom
+from outside.git_bombs import make_bomb
 
 resource = pytest.importorskip("resource")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS")
@@ -80,6 +84,31 @@ def test_an_index_pass_under_a_limit_is_whole_or_a_typed_error(docs: Path, tmp_p
     assert limited(resource.RLIM_INFINITY, "index", docs, *common, home=tmp_path).returncode == 0
     done = limited(resource.RLIM_INFINITY, "search", "common", docs, *unlimited, home=tmp_path)
     assert len(json.loads(done.stdout)["hits"]) == 3
+
+
+def test_what_is_fetched_does_not_fill_the_memory(
+    tmp_path: Path, repository: Callable[..., Any]
+) -> None:
+    """Seen to fail when the whole list of a commit, or a name of any length, was read at once."""
+    project = tmp_path / "project"
+    project.mkdir()
+    make_bomb(repository("bomb"))
+    name = tarfile.TarInfo("././@LongLink")
+    name.type, name.size = tarfile.GNUTYPE_LONGNAME, 2 << 30
+    piece = bz2.compress(bytes(64 << 20))
+    for number, kind in enumerate((tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE)):
+        name.type = kind
+        head = bz2.compress(name.tobuf(tarfile.GNU_FORMAT))
+        (tmp_path / f"name{number}.tar.bz2").write_bytes(head + piece * 32)
+    for origin, reason in (
+        (f"git+file://{tmp_path}/bomb", "list is larger than"),
+        (f"{tmp_path}/name0.tar.bz2", "a header of more than"),
+        (f"{tmp_path}/name1.tar.bz2", "a header of more than"),
+    ):
+        chosen = ("--json", "--set", "embed.provider=hash")
+        done = limited(1_200_000_000, "add", origin, project, *chosen, home=tmp_path)
+        error = json.loads(done.stdout)["error"]
+        assert (error["code"], reason in error["message"]) == ("INVALID_ARGUMENT", True), error
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import io
+import socket
+import struct
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +19,10 @@ from lookfar.errors import InvalidArgument, IOFailed, LookfarError, NotFound, Pe
 from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.sources.addresses import find_addresses, is_public
+from lookfar.sources.git import clone
 from lookfar.sources.git.clone import find_commit, parse_remote
+from outside.git_bombs import make_bomb, serve_repositories
+from waiting import DEADLINE
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -133,6 +140,79 @@ def test_private_addresses_are_refused_before_git_runs() -> None:
             find_commit(parse_remote(f"git+http://{host}:9/repo"))
 
 
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder for temporary files, which is empty."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_a_repository_that_lists_files_without_end_is_refused_also_over_http(
+    tmp_path: Path, repository: Make, temporary: Path
+) -> None:
+    repository("served/good").commit("Add", {"a.md": "# A\n"})
+    make_bomb(repository("served/bomb"))
+    make_bomb(repository("served/many"), depth=3)
+    settings = {"embed.provider": "hash", "outside.allow_private": True, "outside.max_files": 99}
+    with (
+        serve_repositories(tmp_path / "served") as address,
+        Library.open(tmp_path / "served", settings=settings) as opened,
+    ):
+        assert opened.outside.add(f"git+{address}/good/.git").added == ("a.md",)
+        with pytest.raises(InvalidArgument, match=r"max_files allows \(99\)"):
+            opened.outside.add(f"git+{address}/many/.git")
+        for origin in (f"git+{address}/bomb/.git", f"git+file://{tmp_path}/served/bomb"):
+            with pytest.raises(InvalidArgument, match="list is larger than 100,000,000 bytes"):
+                opened.outside.add(origin)
+    assert not list(temporary.iterdir())
+
+
+def test_git_that_is_silent_too_long_is_ended(
+    library: Library, repository: Make, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trees without a file keep git busy, and print nothing."""
+    monkeypatch.setattr(clone, "_LIST_SECONDS", 0.0)
+    made = repository("empty")
+    make_bomb(made, "")
+    with pytest.raises(IOFailed, match="did not answer within"):
+        library.outside.add(f"git+file://{made.path}")
+    assert not list(temporary.iterdir())
+
+
+def test_a_fetch_with_git_is_stopped_while_the_server_is_silent(
+    tmp_path: Path, temporary: Path
+) -> None:
+    class Stopped(Exception):
+        pass
+
+    settings = {"embed.provider": "hash", "outside.allow_private": True}
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        Library.open(tmp_path, settings=settings) as opened,
+    ):
+        server.setblocking(False)
+        accepted: list[socket.socket] = []
+
+        def stop_when_asked(_what: str, _done: int, _total: int) -> None:
+            try:
+                accepted.append(server.accept()[0])
+            except BlockingIOError:
+                return
+            raise Stopped
+
+        port = server.getsockname()[1]
+        with pytest.raises(Stopped):
+            opened.outside.add(f"git+http://127.0.0.1:{port}/repo", on_fetch=stop_when_asked)
+        # The program that holds the connection has ended, too.
+        accepted[0].settimeout(DEADLINE)
+        while accepted[0].recv(1 << 16):
+            pass
+        accepted[0].close()
+    assert not list(temporary.iterdir())
+
+
 # --- addresses ----------------------------------------------------------------------------------
 
 
@@ -210,6 +290,84 @@ def test_paths_that_cannot_be_stored_are_skipped(library: Library, tmp_path: Pat
         "2 files skipped: a file and a folder have the same path",
         "1 file skipped: unusable path",
     )
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE])
+def test_a_header_is_not_larger_than_any_name(
+    library: Library, tmp_path: Path, kind: bytes
+) -> None:
+    path = tmp_path / "names.tar.bz2"
+    path.write_bytes(bz2.compress(_head("x", kind, 3 << 20) + bytes(4 << 20)))
+    with pytest.raises(InvalidArgument, match="a header of more than 1,048,576 bytes"):
+        library.outside.add(str(path))
+    assert library.outside.list_all() == ()
+
+
+def _head(name: str, kind: bytes, size: int) -> bytes:
+    head = tarfile.TarInfo(name)
+    head.type = kind
+    head.size = size
+    return head.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        ([("S", 0, 3_000)], "a header of more than"),
+        ([("L", -512, 0)], "a header of more than"),
+        ([("0", 512, 1), ("0", -1_024, 0)], "cannot be read as a tar"),
+    ],
+)
+def test_an_archive_that_goes_on_or_back_without_end_is_refused(
+    library: Library, tmp_path: Path, entries: list[tuple[str, int, int]], reason: str
+) -> None:
+    path = tmp_path / "odd.tar.bz2"
+    data = b""
+    for kind, size, blocks in entries:
+        head = bytearray(_head("a.md", kind.encode(), size))
+        follow = b"a" * 512 * blocks
+        if kind == "S":  # Each block says that another describes the file, too.
+            head[482] = 1
+            head[148:156] = b"%06o\0 " % (sum(head) - sum(head[148:156]) + 256)
+            follow = ((b"00000000000\0" * 42) + b"\1" + bytes(7)) * blocks
+        data += bytes(head) + follow
+    path.write_bytes(bz2.compress(data + bytes(1_024)))
+    with pytest.raises(InvalidArgument, match=reason):
+        library.outside.add(str(path))
+
+
+def test_an_entry_that_cannot_be_read_costs_only_itself(library: Library, tmp_path: Path) -> None:
+    """No name, another text than its checksum says, a method without limits, an unknown one."""
+    path = tmp_path / "odd.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("manual/ok.md", "# OK\n")
+        archive.writestr(zipfile.ZipInfo(""), "Nameless\n")
+        archive.writestr("manual/wrong.md", "# Text here\n")
+        archive.writestr("manual/small.md", "# S\n" * 9, zipfile.ZIP_BZIP2)
+        archive.writestr("manual/unknown.md", "# U\n")
+    data = path.read_bytes().replace(b"# Text here", b"# Text hers")
+    at = data.rindex(b"PK\x01\x02")
+    path.write_bytes(data[: at + 10] + struct.pack("<H", 97) + data[at + 12 :])
+    change = library.outside.add(str(path))
+    assert change.added == ("ok.md",)
+    assert change.notes == (
+        "2 files skipped: compressed in an unusual way",
+        "1 file skipped: damaged",
+        "1 file skipped: unusable path",
+    )
+
+
+def test_deep_paths_do_not_fill_the_memory(tmp_path: Path) -> None:
+    """Each of few files may have hundreds of folders of its own."""
+    path = tmp_path / "deep.tar"
+    _write_tar(path, {f"{number}/{'a/' * 400}x.md": b"# X\n" for number in range(9)}, "w")
+    settings = {"embed.provider": "hash", "outside.max_files": 20}
+    (tmp_path / "project").mkdir()
+    with (
+        Library.open(tmp_path / "project", settings=settings) as opened,
+        pytest.raises(InvalidArgument, match=r"max_files allows \(20\)"),
+    ):
+        opened.outside.add(str(path))
 
 
 def test_a_bomb_is_skipped_by_its_real_size(library: Library, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from lookfar.sources.git.history import (
     shallow_stamp,
 )
 from lookfar.sources.git.repositories import Repository, find_repository, list_repositories
+from outside.git_bombs import make_bomb
 
 Make = Callable[..., Any]
 
@@ -514,3 +515,20 @@ def test_a_damaged_repository_is_an_error_not_an_empty_history(repository: Make)
     result = opened(repo.path)
     with pytest.raises(IOFailed):
         list_commits(result, [list_refs(result)[0].commit])
+
+
+def test_a_commit_that_lists_files_without_end_has_no_files(
+    repository: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail when it was the last one that was read: git was asked for no commit then."""
+    repo = repository()
+    repo.commit("First", {"a.txt": "one\n"})
+    commit = make_bomb(repo, ".txt", depth=4)
+    monkeypatch.setattr(history, "_MOST_RECORD_BYTES", 100_000)
+    found = read(opened(repo.path))
+    assert [(item.hash, item.title, item.files) for item in found] == [(commit, "boom", ())]
+    # The same for many, without asking twice for each what git cannot show.
+    monkeypatch.setattr(history, "_MOST_OVERWHELMED", 1)
+    for number in range(4):
+        repo.git("commit", "--quiet", "--allow-empty", "--message", f"Empty {number}")
+    assert titles(read(opened(repo.path))) == ["Empty 3", "Empty 2", "Empty 1", "Empty 0", "boom"]

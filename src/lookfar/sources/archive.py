@@ -8,7 +8,8 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import IO, Final, cast
 
 from lookfar.errors import InvalidArgument, from_os_error
@@ -18,10 +19,21 @@ _BROKEN: Final = (
     NotImplementedError, RuntimeError, ValueError, OSError,
 )  # fmt: skip
 _CHUNK: Final = 1 << 20
+_BOUNDED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""``zipfile`` decompresses everything else without a limit, such as 1 KB of bzip2 to 1 GB."""
+_LONGEST_HEADER: Final = 1 << 20
+"""The most bytes that describe one file of a tar archive, such as its name."""
+_MOST_ENTRIES: Final = 1_000_000
+_MOST_EXPANDED: Final = 16 << 30
 
-Member = tuple[str, int, IO[bytes] | None]
-"""The path of a file in an archive, its size as the archive says, and its bytes; None if it cannot
-be read."""
+Opener = Callable[[], IO[bytes] | None]
+Member = tuple[str, int, Opener]
+"""The path of a file in an archive, its size as the archive says, and what opens it for
+:func:`read_limited`."""
+
+
+class _Unusable(Exception):
+    """Raised for a member that is not read; the message is a reason for users."""
 
 
 def read_archive(path: str) -> Iterator[Member]:
@@ -45,36 +57,81 @@ def read_archive(path: str) -> Iterator[Member]:
             ) from error
 
 
-def read_limited(stream: IO[bytes], limit: int) -> bytes | None:
-    """Return the bytes of a member; None if there are more than ``limit``."""
-    pieces: list[bytes] = []
-    size = 0
-    while piece := stream.read(_CHUNK):
-        size += len(piece)
-        if size > limit:
-            return None
-        pieces.append(piece)
-    return b"".join(pieces)
+def read_limited(open_member: Opener, limit: int) -> tuple[bytes, str]:
+    """Return the bytes of a member, or why they cannot be used, such as ``too large``."""
+    data = bytearray()
+    try:
+        stream = open_member()
+        while stream is not None and (piece := stream.read(_CHUNK)):
+            data += piece
+            if len(data) > limit:
+                return b"", "too large"
+    except _Unusable as error:
+        return b"", str(error)
+    except _BROKEN:
+        return b"", "damaged"
+    return bytes(data), ""
 
 
 def _read_zip(file: IO[bytes]) -> Iterator[Member]:
     with zipfile.ZipFile(file) as archive:
         for entry in archive.infolist():
             is_link = entry.external_attr >> 28 == 0xA
-            if entry.is_dir() or is_link:
+            if entry.filename.endswith("/") or is_link:
                 continue
-            if entry.flag_bits & 1:  # Encrypted.
-                yield entry.filename, entry.file_size, None
-                continue
-            with archive.open(entry) as stream:
-                yield entry.filename, entry.file_size, stream
+            yield entry.filename, entry.file_size, partial(_open_entry, archive, entry)
+
+
+def _open_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> IO[bytes]:
+    if entry.flag_bits & 1:
+        raise _Unusable("encrypted")
+    if entry.compress_type not in _BOUNDED:
+        raise _Unusable("compressed in an unusual way")
+    return archive.open(entry)
 
 
 def _read_tar(file: IO[bytes]) -> Iterator[Member]:
-    with tarfile.open(fileobj=_decompress(file), mode="r|") as archive:
-        for entry in archive:
+    stream = _TarStream(_decompress(file))
+    with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r:") as archive:
+        for number, entry in enumerate(iter(archive.next, None)):
+            if number == _MOST_ENTRIES:
+                raise _too_large(f"more than {_MOST_ENTRIES:,} entries")
+            if archive.offset > _MOST_EXPANDED:
+                raise _too_large(f"more than {_MOST_EXPANDED:,} bytes when it is decompressed")
+            stream.left = entry.size
             if entry.isreg():
-                yield entry.name, entry.size, archive.extractfile(entry)
+                yield entry.name, entry.size, partial(archive.extractfile, entry)
+            stream.left = _LONGEST_HEADER
+            # They are kept for looking up names, and would grow with every entry.
+            archive.members.clear()  # type: ignore[attr-defined]
+            archive.pax_headers = {}
+
+
+class _TarStream:
+    """Reads forward only, and no more than is ``left``: ``tarfile`` reads headers of any size."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.tell = stream.tell
+        self.left = _LONGEST_HEADER
+
+    def read(self, size: int) -> bytes:
+        self.left -= size
+        if size < 0 or self.left < 0:
+            raise _too_large(f"a header of more than {_LONGEST_HEADER:,} bytes")
+        return self._stream.read(size)
+
+    def seek(self, position: int) -> None:
+        if position < self._stream.tell():
+            raise tarfile.ReadError("an entry has a negative size")
+        self._stream.seek(position)
+
+
+def _too_large(excess: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"The archive cannot be read, because it has {excess}.",
+        hint="Unpack what you need of it, and add that folder.",
+    )
 
 
 def _decompress(file: IO[bytes]) -> IO[bytes]:

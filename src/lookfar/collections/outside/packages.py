@@ -377,10 +377,10 @@ def _read_files(package: Package) -> Iterator[tuple[str, bytes]]:
 
 def _read_originals(package: Package) -> Iterator[tuple[str, bytes]]:
     if package.registry == "maven":
-        for name, size, stream in read_archive(package.place):
-            if name.endswith(".java") and size <= _LARGEST_FILE and stream is not None:
-                data = read_limited(stream, _LARGEST_FILE)
-                if data is not None:
+        for name, size, open_member in read_archive(package.place):
+            if name.endswith(".java") and size <= _LARGEST_FILE:
+                data, reason = read_limited(open_member, _LARGEST_FILE)
+                if not reason:
                     yield name, data
         return
     inside = os.path.realpath(package.place) + os.sep

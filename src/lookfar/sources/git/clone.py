@@ -6,12 +6,15 @@ or prompts, and without following redirects. The address of the host is checked 
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
@@ -22,12 +25,20 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 _FETCH_SECONDS: Final = 600.0
+_LIST_SECONDS: Final = 60.0
+_STEP_SECONDS: Final = 0.2
+_MOST_OUTPUT: Final = 100_000_000
+"""Bytes that git may print: few trees that contain each other list files without end."""
+_PIECE: Final = 1 << 20
 _HASH: Final = re.compile(r"[0-9a-f]{40,64}")
 _REF: Final = re.compile(r"[^\s~^:?*\[\\\x00-\x1f-][^\s~^:?*\[\\\x00-\x1f]{0,250}")
 _ORIGIN: Final = re.compile(
     r"(?:git\+)?(?P<url>(?:https?://[^/@\s]+|file://)/[^@\s]+)(?:@(?P<ref>\S+))?"
 )
 _PORTS: Final = {"https": 443, "http": 80}
+
+OnWait = Callable[[], None]
+"""Called several times a second while git runs; may raise to stop it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +72,22 @@ def parse_remote(origin: str) -> RemoteRepository:
     return RemoteRepository(url, ref)
 
 
-def find_commit(remote: RemoteRepository, *, allow_private: bool = False) -> str:
+def find_commit(
+    remote: RemoteRepository, *, allow_private: bool = False, on_wait: OnWait = lambda: None
+) -> str:
     """Return the commit that a branch or tag means now; a full hash means itself."""
     if _HASH.fullmatch(remote.ref):
         return remote.ref
     options = _network_options(remote.url, allow_private)
     wanted = [f"refs/tags/{remote.ref}^{{}}", f"refs/heads/{remote.ref}", f"refs/tags/{remote.ref}"]
     names = wanted if remote.ref else ["HEAD"]
-    output = _run([*options, "ls-remote", "--", remote.url, *names], remote.url)
     commits: dict[str, str] = {}
-    for line in output.decode("utf-8", "replace").splitlines():
-        commit, _, name = line.partition("\t")
-        commits[name] = commit
+    arguments = [*options, "ls-remote", "--", remote.url, *names]
+    with _run(arguments, remote.url, None, on_wait) as output:
+        for line in output:
+            commit, _, name = line.decode("utf-8", "replace").rstrip().partition("\t")
+            if name in names:
+                commits[name] = commit
     for name in names:
         if _HASH.fullmatch(commits.get(name, "")):
             return commits[name]
@@ -85,23 +100,30 @@ def find_commit(remote: RemoteRepository, *, allow_private: bool = False) -> str
 class FetchedCommit:
     """One commit in a temporary repository."""
 
-    def __init__(self, place: Path, commit: str) -> None:
+    def __init__(self, place: Path, commit: str, on_wait: OnWait) -> None:
         self._place = place
         self._commit = commit
+        self._on_wait = on_wait
 
     def list_files(self) -> Iterator[RemoteFile]:
         """Yield the regular files of the commit; links and submodules are not among them."""
         arguments = ["ls-tree", "-r", "-z", "--long", "--full-tree", self._commit]
-        for entry in _run(arguments, "the repository", self._place).split(b"\0"):
-            head, _, path = entry.partition(b"\t")
-            fields = head.split()
-            if len(fields) == 4 and fields[0] in (b"100644", b"100755"):
-                uri = path.decode("utf-8", "surrogateescape")
-                yield RemoteFile(uri, int(fields[3]), fields[2].decode("ascii"))
+        with _run(
+            arguments, "the repository", self._place, self._on_wait, _LIST_SECONDS
+        ) as listing:
+            for entry in _split(listing):
+                head, _, path = entry.partition(b"\t")
+                fields = head.split()
+                if len(fields) == 4 and fields[0] in (b"100644", b"100755"):
+                    uri = path.decode("utf-8", "surrogateescape")
+                    yield RemoteFile(uri, int(fields[3]), fields[2].decode("ascii"))
 
     def read_files(self, files: Sequence[RemoteFile]) -> Iterator[tuple[str, bytes]]:
         """Yield the path and the bytes of each file, in this order."""
-        process = _start(["cat-file", "--batch"], self._place, piped=True)
+        import subprocess
+
+        pipe = subprocess.PIPE
+        process = _start(["cat-file", "--batch"], self._place, pipe, pipe, subprocess.DEVNULL)
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -121,8 +143,7 @@ class FetchedCommit:
         finally:
             process.stdin.close()
             process.stdout.close()
-            process.kill()
-            process.wait()
+            _kill(process)
 
 
 @contextmanager
@@ -131,20 +152,18 @@ def fetch_commit(
     commit: str,
     *,
     allow_private: bool = False,
-    on_wait: Callable[[], None] = lambda: None,
+    on_wait: OnWait = lambda: None,
 ) -> Iterator[FetchedCommit]:
     """Fetch one commit without its history into a repository that lives until the block ends."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="lookfar-fetch-") as folder:
         place = Path(folder)
-        _run(["init", "--quiet", "--bare", "--template=", folder], remote.url)
-        on_wait()
-        options = _network_options(remote.url, allow_private)
-        fetch = [*options, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules"]
-        _run([*fetch, "--", remote.url, commit], remote.url, place)
-        on_wait()
-        yield FetchedCommit(place, commit)
+        with _run(["init", "--quiet", "--bare", "--template=", folder], remote.url, None, on_wait):
+            options = _network_options(remote.url, allow_private)
+        options += ["fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules"]
+        with _run([*options, "--", remote.url, commit], remote.url, place, on_wait):
+            yield FetchedCommit(place, commit, on_wait)
 
 
 def _network_options(url: str, allow_private: bool) -> list[str]:
@@ -163,31 +182,87 @@ def _network_options(url: str, allow_private: bool) -> list[str]:
     return options
 
 
-def _run(arguments: Sequence[str], name: str, place: Path | None = None) -> bytes:
-    """Run git to its end and return its output."""
+@contextmanager
+def _run(
+    arguments: Sequence[str],
+    name: str,
+    place: Path | None,
+    on_wait: OnWait,
+    seconds: float = _FETCH_SECONDS,
+) -> Iterator[IO[bytes]]:
+    """Run git to its end, and yield its output."""
+    import subprocess
+    from tempfile import TemporaryFile
+
+    with TemporaryFile() as output, TemporaryFile() as errors:
+        process = _start(arguments, place, subprocess.DEVNULL, output, errors)
+        try:
+            _wait(process, name, (output, errors), on_wait, seconds)
+        finally:
+            _kill(process)
+        if process.returncode:
+            errors.seek(0)
+            message = errors.read(_PIECE).decode("utf-8", "replace")
+            lines = message.strip().splitlines() or ["no message"]
+            raise IOFailed(
+                f"{name} cannot be fetched: {lines[-1][:300]}",
+                hint="Check the address, and whether it can be read without signing in.",
+                developer="\n".join(lines[:20]),
+            )
+        output.seek(0)
+        yield output
+
+
+def _wait(
+    process: Popen[bytes],
+    name: str,
+    files: Sequence[IO[bytes]],
+    on_wait: OnWait,
+    seconds: float,
+) -> None:
+    """Wait for git; raise an error if it takes too long or prints too much."""
     import subprocess
 
-    process = _start(arguments, place, piped=False)
-    try:
-        output, errors = process.communicate(timeout=_FETCH_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        process.kill()
-        process.communicate()
-        raise IOFailed(
-            f"{name} did not answer within {_FETCH_SECONDS:.0f} seconds.",
-            hint="Try again later.",
-        ) from error
-    if process.returncode:
-        lines = errors.decode("utf-8", "replace").strip().splitlines() or ["no message"]
-        raise IOFailed(
-            f"{name} cannot be fetched: {lines[-1][:300]}",
-            hint="Check the address, and whether it can be read without signing in.",
-            developer="\n".join(lines[:20]),
-        )
-    return bytes(output)
+    end = time.monotonic() + seconds
+    while process.poll() is None:
+        on_wait()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STEP_SECONDS)
+        if any(os.fstat(file.fileno()).st_size > _MOST_OUTPUT for file in files):
+            raise InvalidArgument(
+                f"{name} has too many files: their list is larger than {_MOST_OUTPUT:,} bytes.",
+                hint="It cannot be added. Clone it, and add a folder of the clone.",
+            )
+        if time.monotonic() > end:
+            raise IOFailed(
+                f"{name} did not answer within {seconds:.0f} seconds.", hint="Try again later."
+            )
 
 
-def _start(arguments: Sequence[str], place: Path | None, *, piped: bool) -> Popen[bytes]:
+def _kill(process: Popen[bytes]) -> None:
+    """End git, and the programs that it started, unless it has ended."""
+    if process.poll() is None and hasattr(os, "killpg"):
+        with suppress(OSError):  # It has just ended.
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+
+
+def _split(stream: IO[bytes]) -> Iterator[bytes]:
+    """Yield what the zero bytes in a stream separate."""
+    rest = b""
+    while piece := stream.read(_PIECE):
+        *entries, rest = (rest + piece).split(b"\0")
+        yield from entries
+
+
+def _start(
+    arguments: Sequence[str],
+    place: Path | None,
+    stdin: int,
+    stdout: int | IO[bytes],
+    stderr: int | IO[bytes],
+) -> Popen[bytes]:
     import subprocess
 
     # Instead of this variable, options name the one protocol that is allowed.
@@ -196,8 +271,10 @@ def _start(arguments: Sequence[str], place: Path | None, *, piped: bool) -> Pope
         environment["GIT_DIR"] = str(place)
     return subprocess.Popen(
         git_command(arguments),
-        stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL if piped else subprocess.PIPE,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
         env=environment,
+        # Its own group, which contains the programs that git starts.
+        process_group=0,
     )

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from threading import Event, Thread
 from traceback import clear_frames
@@ -62,7 +62,8 @@ _MOST_RECORD_BYTES: Final = 256 << 20
 """Git is stopped at a commit with a larger record."""
 _MOST_ERROR_BYTES: Final = 1 << 20
 _MOST_OVERWHELMED: Final = 200
-"""After this many commits that git could not show, diffs are no longer requested."""
+"""After this many commits that git could not show, diffs are no longer requested; after as many
+again, paths neither."""
 _MOST_FOLDERS: Final = 2_000
 _MOST_ENTRIES: Final = 200_000
 _LEAST_MEMORY: Final = 192 << 20
@@ -341,7 +342,8 @@ def read_commits(
         return
     partial = is_partial(repository)
     how = _Detail(0 if partial else diff_lines, renames=not partial)
-    for failures in count(1):
+    failures = 0
+    while pending:
         done = 0
         try:
             for commit in _stream(repository, pending, how, screen):
@@ -353,8 +355,9 @@ def read_commits(
             if not pending:
                 raise
         yield _read_less(repository, pending.pop(0), how, screen)
+        failures += 1
         if failures >= _MOST_OVERWHELMED:
-            how = replace(how, lines=0)
+            how = replace(how, lines=0, paths=failures < 2 * _MOST_OVERWHELMED)
 
 
 @contextmanager
