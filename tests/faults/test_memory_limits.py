@@ -101,9 +101,9 @@ def test_what_is_fetched_does_not_fill_the_memory(
         head = bz2.compress(name.tobuf(tarfile.GNU_FORMAT))
         (tmp_path / f"name{number}.tar.bz2").write_bytes(head + piece * 32)
     for origin, reason in (
-        (f"git+file://{tmp_path}/bomb", "list is larger than"),
-        (f"{tmp_path}/name0.tar.bz2", "a header of more than"),
-        (f"{tmp_path}/name1.tar.bz2", "a header of more than"),
+        (f"git+file://{tmp_path}/bomb", "lists more than"),
+        (f"{tmp_path}/name0.tar.bz2", "bytes for one name"),
+        (f"{tmp_path}/name1.tar.bz2", "bytes for one name"),
     ):
         chosen = ("--json", "--set", "embed.provider=hash")
         done = limited(1_200_000_000, "add", origin, project, *chosen, home=tmp_path)

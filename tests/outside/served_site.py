@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -110,3 +111,56 @@ def send_bomb(request: Any) -> None:
 def send_slowly(request: Any) -> None:
     time.sleep(0.2)
     request.answer(200, b"<h1>Slow</h1><p>The slow page is here.</p>")
+
+
+def send_trailing(request: Any) -> None:
+    """Send a compressed page, and after its end bytes that never end."""
+    request.send_response(200)
+    request.send_header("Content-Type", "text/html")
+    request.send_header("Content-Encoding", "gzip")
+    request.end_headers()
+    try:
+        request.wfile.write(gzip.compress(b"<h1>Whole</h1><p>The whole page is here.</p>"))
+        while True:
+            request.wfile.write(bytes(1 << 16))
+    except OSError:
+        request.close_connection = True
+
+
+@contextmanager
+def serve_dribble(start: bytes, repeated: bytes) -> Iterator[tuple[str, Callable[[], int]]]:
+    """Answer every connection with ``start``, and then with ``repeated`` until it is closed.
+
+    Yield the host with its port, and a function that counts connections.
+    """
+    accepted: list[socket.socket] = []
+
+    def answer(connected: socket.socket) -> None:
+        with connected:
+            try:
+                connected.sendall(start)
+                while repeated:
+                    connected.sendall(repeated)
+                    time.sleep(0.005)
+                while connected.recv(1 << 16):
+                    pass
+            except OSError:
+                pass
+
+    def accept(server: socket.socket) -> None:
+        while True:
+            try:
+                connected = server.accept()[0]
+            except OSError:
+                return
+            accepted.append(connected)
+            threading.Thread(target=answer, args=(connected,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=accept, args=(server,), daemon=True)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.getsockname()[1]}", lambda: len(accepted)
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+    thread.join()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness import amount
 from lookfar.collections.outside import sites
@@ -14,9 +17,19 @@ from lookfar.errors import IOFailed, LookfarError
 from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.sources.addresses import find_addresses
+from lookfar.sources.site import client as client_module
 from lookfar.sources.site.client import Client, FetchFailed
-from lookfar.sources.site.page_links import find_links, name_file, normalise_url
-from outside.served_site import Site, redirect, send_bomb, send_endless, send_slowly, serve_site
+from lookfar.sources.site.page_links import find_links, name_file, normalise_url, parse_address
+from outside.served_site import (
+    Site,
+    redirect,
+    send_bomb,
+    send_endless,
+    send_slowly,
+    send_trailing,
+    serve_dribble,
+    serve_site,
+)
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -144,10 +157,145 @@ def test_hostile_answers_are_refused_with_reasons(library: Library, site: Site) 
         assert reason in notes, (reason, notes)
 
 
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+DRIBBLES = {
+    "silence": ("http", b"", b""),
+    "headers": ("http", OK + b"X-Long: ", b"a"),
+    "early hints": ("http", b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"),
+    "a chunk extension": ("http", OK + b"Transfer-Encoding: chunked\r\n\r\n5;x=", b"a"),
+    "a body": ("http", OK + b"Content-Length: 9999\r\n\r\n", b"a"),
+    "a silent handshake": ("https", b"", b""),
+    "a slow handshake": ("https", b"\x16\x03\x03\x3f\xff\x02\x00\x3f\xfb", b"\x03"),
+}
+
+
+@pytest.mark.parametrize("name", DRIBBLES)
+def test_one_deadline_is_for_everything_that_a_page_needs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "_PAGE_SECONDS", 0.5)
+    monkeypatch.setattr(client_module, "_STEP_SECONDS", 0.05)
+    scheme, start, repeated = DRIBBLES[name]
+    with (
+        serve_dribble(start, repeated) as (host, _),
+        closing(Client(100_000, allow_private=True)) as client,
+        pytest.raises(FetchFailed, match="took longer than"),
+    ):
+        client.get(f"{scheme}://{host}/")
+
+
+@pytest.mark.parametrize("name", DRIBBLES)
+def test_a_fetch_is_stopped_while_it_waits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped(Exception):
+        pass
+
+    def stop_when_connected() -> None:
+        if count():
+            raise Stopped
+
+    for limit in ("_PAGE_SECONDS", "_READ_SECONDS"):
+        monkeypatch.setattr(client_module, limit, float("inf"))
+    scheme, start, repeated = DRIBBLES[name]
+    with (
+        serve_dribble(start, repeated) as (host, count),
+        closing(Client(100_000, allow_private=True, on_wait=stop_when_connected)) as client,
+        pytest.raises(Stopped),
+    ):
+        client.get(f"{scheme}://{host}/")
+
+
+def test_redirects_do_not_extend_the_deadline(site: Site) -> None:
+    def hold(request: Any) -> None:
+        client._network.deadline = 0.0
+        request.answer(302, b"", Location="/b")
+
+    site.answers["/a"] = hold
+    site.html("/b", "B", "Text.")
+    with (
+        closing(Client(100_000, allow_private=True)) as client,
+        pytest.raises(FetchFailed, match="took longer than"),
+    ):
+        client.get(f"{site.address}/a")
+
+
+def test_one_bad_page_costs_only_itself(library: Library, site: Site) -> None:
+    """Also with bad lines in robots.txt, bad entries of a sitemap and bad links everywhere."""
+    digits = "9" * 5_000
+    raw = "/docs/größe".encode().decode("latin-1")
+    deep = f"/docs/{'d/' * 25}"
+    long = "ü" * 100
+    site.pages["/robots.txt"] = (
+        "User-agent: *\nDisallow: //[\nAllow: http://[::1/x\nCrawl-delay: \u00b2\n"
+        f"Crawl-delay: {digits}\nRequest-rate: \u00b2/1\nDisallow: /docs/private\n"
+        "Sitemap: http://[x/\n"
+    ).encode()
+    site.pages["/docs/sitemap.xml"] = (
+        f"<urlset><loc>http://[x/</loc><loc>&#{digits};</loc><loc>http://h:x/</loc>"
+        f"<loc>{site.address}/docs/mapped</loc></urlset>"
+    ).encode()
+    links = (
+        *("moved", "bracket", "based", "deep", "private", "latin", "plain", "port", "loop"),
+        *("http://[::1/x", "//[", f"&#{digits};", "http://h:99999/", "http://h\0/", long),
+    )
+    site.html("/docs/", "Start", "Text.", links)
+    site.html("/docs/gr%C3%B6%C3%9Fe", "Moved", "Text of the page that moved.")
+    site.html(deep, "Deep", "Text.")
+    site.html(f"/docs/{'%C3%BC' * 100}", "Long", "Text of a long name.")
+    for name in ("plain", "mapped", "near", "private"):
+        site.html(f"/docs/{name}", name, f"Text of {name}.")
+    site.pages["/docs/based"] = b'<base href="http://[x/"><h1>Based</h1><a href="near">near</a>'
+    site.answers["/docs/moved"] = redirect(raw)
+    site.answers["/docs/bracket"] = redirect("http://[::1/x")
+    site.answers["/docs/port"] = redirect("http://127.0.0.1:99999/")
+    site.answers["/docs/deep"] = redirect(deep)
+    site.answers["/docs/latin"] = lambda request: request.answer(
+        200, b"<h1>Latin</h1>", ETag='"\u00e9"'
+    )
+    change = library.outside.add(f"{site.address}/docs/", name="docs")
+    assert {name.removeprefix("docs/") for name in change.added} == {
+        "index.html", "größe.html", "based.html", "near.html", "latin.html", "plain.html",
+        "mapped.html", f"{long}.html",
+    }  # fmt: skip
+    notes = "\n".join(change.notes)
+    assert f"2 pages skipped: not an address: {site.address}/docs/bracket" in notes
+    assert f"1 page skipped: address is too deep or long: {site.address}/docs/deep" in notes
+    assert f"1 page skipped: robots.txt disallows it: {site.address}/docs/private" in notes
+    (again,) = library.outside.update(["docs"])
+    assert (again.added, again.changed, again.removed) == ((), (), ())
+
+
+def test_bytes_after_the_end_of_a_compressed_page_are_not_read(site: Site) -> None:
+    site.answers["/"] = send_trailing
+    with closing(Client(100_000, allow_private=True)) as client:
+        assert b"whole page" in client.get(f"{site.address}/").body
+
+
+def test_the_addresses_that_wait_are_limited(
+    library: Library, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def list_pages(first: int, last: int) -> bytes:
+        rows = (f"<loc>{site.address}/docs/{number}</loc>" for number in range(first, last))
+        return f"<urlset>{''.join(rows)}</urlset>".encode()
+
+    monkeypatch.setattr(sites, "_MOST_LINKS", 9)
+    monkeypatch.setattr(sites, "_SPARE_ADDRESSES", 15 - 10 * library.settings.outside.max_pages)
+    site.html("/docs/", "Start", "Text.")
+    site.pages["/robots.txt"] = f"Sitemap: {site.address}/maps.xml".encode()
+    maps = "".join(f"<loc>{site.address}/map{number}.xml</loc>" for number in range(60))
+    site.pages["/maps.xml"] = f"<sitemapindex>{maps}</sitemapindex>".encode()
+    for number in range(60):
+        site.pages[f"/map{number}.xml"] = list_pages(100 * number, 100 * number + 50)
+    change = library.outside.add(f"{site.address}/docs/", name="docs")
+    pages = {path for path in site.seen if path.startswith("/docs/") and path[6:].isdigit()}
+    assert pages == {f"/docs/{number}" for number in (*range(9), *range(100, 106))}
+    assert "1 page skipped: more addresses than can be fetched" in "\n".join(change.notes)
+    assert sum(path.startswith("/map") for path in site.seen) < 60
+
+
 def test_private_addresses_are_refused_also_after_a_redirect(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Client(1_000) as client, pytest.raises(FetchFailed, match="not a public address"):
+    with closing(Client(1_000)) as client, pytest.raises(FetchFailed, match="not a public address"):
         client.get(f"{site.address}/")
     assert not site.seen
     # A public name that redirects to this machine: only the first address is allowed here.
@@ -162,7 +310,7 @@ def test_private_addresses_are_refused_also_after_a_redirect(
     monkeypatch.setattr(module, "find_addresses", find)
     port = site.address.rpartition(":")[2]
     site.answers["/"] = redirect(f"{site.address}/secret")
-    with Client(1_000) as client, pytest.raises(FetchFailed, match="not a public address"):
+    with closing(Client(1_000)) as client, pytest.raises(FetchFailed, match="not a public address"):
         client.get(f"http://docs.example.org:{port}/")
     assert site.seen == {"/": 1}
 
@@ -311,9 +459,45 @@ def test_at_most_as_many_pages_as_the_settings_allow(tmp_path: Path, site: Site)
     assert "outside.max_pages" in change.notes[0]
 
 
+ADDRESSES = st.text() | st.builds(
+    "".join,
+    st.lists(
+        st.sampled_from(
+            [
+                *("http:", "https:", "//", "h", "[", "]", "::1", "@", ":", "0", "99999", "/", ".."),
+                *("?", "#", "%", "%5B", "%00", "%ED%A0%80", "ü", "℀", "\0", "\udc80", " ", "\n"),
+                *("&#", "9" * 5_000, ";", "a" * 300, "é" * 200),
+            ]
+        )
+    ),
+)
+
+
+@given(ADDRESSES, ADDRESSES)
+def test_no_text_of_a_site_is_an_error(text: str, base: str) -> None:
+    """Whatever is written as an address is one that can be asked for and stored, or none."""
+    page = f'<base href="{base}"><a href="{text}">'.encode("utf-8", "replace").decode()
+    found = [normalise_url(text, base), normalise_url(text, "http://h/a/")]
+    for url in (*found, *find_links(page, "http://h/a/")):
+        if url:
+            assert url.isascii()
+            assert parse_address(url).geturl()
+            name = name_file(url, "text/html")
+            assert all(len(part.encode()) <= 246 for part in name.split("/"))
+            Path(name).is_dir()
+
+
 @pytest.mark.parametrize(
     ("url", "base", "expected"),
     [
+        ("http://[::1/x", "", ""),
+        ("http://h%5B/", "", ""),
+        (
+            "//BÜCHER.example/ö?q=ä b",
+            "https://h/",
+            "https://xn--bcher-kva.example/%C3%B6?q=%C3%A4%20b",
+        ),
+        ("http://[::1]:8080/", "", "http://[::1]:8080/"),
         ("../b#part", "https://h/a/c/d", "https://h/a/b"),
         ("HTTPS://H:443/x/./y/../z", "", "https://h/x/z"),
         ("/%7Euser/%C3%A4", "http://h/", "http://h/~user/%C3%A4"),

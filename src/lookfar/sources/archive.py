@@ -8,8 +8,8 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO, Final, cast
 
 from lookfar.errors import InvalidArgument, from_os_error
@@ -23,17 +23,13 @@ _BOUNDED: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """``zipfile`` decompresses everything else without a limit, such as 1 KB of bzip2 to 1 GB."""
 _LONGEST_HEADER: Final = 1 << 20
 """The most bytes that describe one file of a tar archive, such as its name."""
+_UNREADABLE: Final = "encrypted or damaged"
 _MOST_ENTRIES: Final = 1_000_000
 _MOST_EXPANDED: Final = 16 << 30
 
-Opener = Callable[[], IO[bytes] | None]
-Member = tuple[str, int, Opener]
-"""The path of a file in an archive, its size as the archive says, and what opens it for
-:func:`read_limited`."""
-
-
-class _Unusable(Exception):
-    """Raised for a member that is not read; the message is a reason for users."""
+Member = tuple[str, int, IO[bytes] | None]
+"""The path of a file in an archive, its size as the archive says, and its bytes; None if it cannot
+be read."""
 
 
 def read_archive(path: str) -> Iterator[Member]:
@@ -57,19 +53,18 @@ def read_archive(path: str) -> Iterator[Member]:
             ) from error
 
 
-def read_limited(open_member: Opener, limit: int) -> tuple[bytes, str]:
-    """Return the bytes of a member, or why they cannot be used, such as ``too large``."""
+def read_limited(stream: IO[bytes] | None, limit: int) -> tuple[bytes, str]:
+    """Return the bytes of a member, or why they cannot be used."""
+    if stream is None:
+        return b"", _UNREADABLE
     data = bytearray()
     try:
-        stream = open_member()
-        while stream is not None and (piece := stream.read(_CHUNK)):
+        while piece := stream.read(_CHUNK):
             data += piece
             if len(data) > limit:
                 return b"", "too large"
-    except _Unusable as error:
-        return b"", str(error)
     except _BROKEN:
-        return b"", "damaged"
+        return b"", _UNREADABLE
     return bytes(data), ""
 
 
@@ -79,28 +74,22 @@ def _read_zip(file: IO[bytes]) -> Iterator[Member]:
             is_link = entry.external_attr >> 28 == 0xA
             if entry.filename.endswith("/") or is_link:
                 continue
-            yield entry.filename, entry.file_size, partial(_open_entry, archive, entry)
-
-
-def _open_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> IO[bytes]:
-    if entry.flag_bits & 1:
-        raise _Unusable("encrypted")
-    if entry.compress_type not in _BOUNDED:
-        raise _Unusable("compressed in an unusual way")
-    return archive.open(entry)
+            stream = None
+            if entry.compress_type in _BOUNDED:
+                with suppress(*_BROKEN):
+                    stream = archive.open(entry)
+            yield entry.filename, entry.file_size, stream
 
 
 def _read_tar(file: IO[bytes]) -> Iterator[Member]:
     stream = _TarStream(_decompress(file))
     with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r:") as archive:
         for number, entry in enumerate(iter(archive.next, None)):
-            if number == _MOST_ENTRIES:
-                raise _too_large(f"more than {_MOST_ENTRIES:,} entries")
-            if archive.offset > _MOST_EXPANDED:
-                raise _too_large(f"more than {_MOST_EXPANDED:,} bytes when it is decompressed")
+            if number == _MOST_ENTRIES or archive.offset > _MOST_EXPANDED:
+                raise _too_large(f"{_MOST_ENTRIES:,} entries or {_MOST_EXPANDED:,} bytes")
             stream.left = entry.size
             if entry.isreg():
-                yield entry.name, entry.size, partial(archive.extractfile, entry)
+                yield entry.name, entry.size, archive.extractfile(entry)
             stream.left = _LONGEST_HEADER
             # They are kept for looking up names, and would grow with every entry.
             archive.members.clear()  # type: ignore[attr-defined]
@@ -118,7 +107,7 @@ class _TarStream:
     def read(self, size: int) -> bytes:
         self.left -= size
         if size < 0 or self.left < 0:
-            raise _too_large(f"a header of more than {_LONGEST_HEADER:,} bytes")
+            raise _too_large(f"{_LONGEST_HEADER:,} bytes for one name")
         return self._stream.read(size)
 
     def seek(self, position: int) -> None:
@@ -127,10 +116,9 @@ class _TarStream:
         self._stream.seek(position)
 
 
-def _too_large(excess: str) -> InvalidArgument:
+def _too_large(limit: str) -> InvalidArgument:
     return InvalidArgument(
-        f"The archive cannot be read, because it has {excess}.",
-        hint="Unpack what you need of it, and add that folder.",
+        f"The archive has more than {limit}.", hint="Unpack it, and add a folder of it."
     )
 
 

@@ -99,10 +99,11 @@ def test_the_stream_reports_a_fetch_that_can_be_stopped(served: Served, pages: S
         second = _post(served, "source_add", origin=f"{pages.address}/other/", confirm=True)
         assert (second.status, second.error["code"]) == (409, "INDEX_BUSY")
         assert _post(served, "source_stop").json["stopped"]
+        # It does not wait for the page.
+        stopped = _finish(served)
+        assert (stopped["state"], stopped["message"]) == ("failed", "The fetch was stopped.")
     finally:
         held.set()
-    # It ends at the next page or file, or it was the last one.
-    assert _finish(served)["state"] in ("failed", "done")
     [(_, state)] = events(served.ask("GET", "/api/events").body)
     assert state["source_job"]["state"] != "running"
 

@@ -20,7 +20,7 @@ SAME_PATH: Final = "a file and a folder have the same path"
 _LONGEST_NAME: Final = 255
 """Bytes in the name of a file or folder, which most file systems limit."""
 _LONGEST_PATH: Final = 1_000
-_SPARE_FOLDERS: Final = 1_000
+_SPARE_FOLDERS: Final = 500
 
 
 class Admission:
@@ -43,11 +43,13 @@ class Admission:
     def refuse(self, uri: str, size: int) -> str:
         """Return why a file is not stored; empty if it is. The reason is counted."""
         reason = ""
-        # The folders of a path that is longer than usual could take gigabytes.
-        parents = {str(parent) for parent in PurePosixPath(uri).parents} if _is_usable(uri) else ()
-        if not parents:
+        # The parents of a path of any length could take gigabytes.
+        short = uri if len(uri) <= _LONGEST_PATH else ""
+        parents = {str(parent) for parent in PurePosixPath(short).parents}
+        names = short.split("/")
+        if path_problem(short) or any(len(name.encode()) > _LONGEST_NAME for name in names):
             reason = "unusable path"
-        elif uri in self._folders or not self._stored.isdisjoint(parents):
+        elif uri in self._folders or not parents.isdisjoint(self._stored):
             reason = SAME_PATH
         elif read_extension(uri) in BINARY_EXTENSIONS:
             reason = "binary"
@@ -57,7 +59,7 @@ class Admission:
             self.skipped[reason] += 1
         else:
             self._stored.add(uri)
-            self._folders.update(parents)
+            self._folders |= parents
         return reason
 
     def count(self, size: int) -> None:
@@ -65,14 +67,13 @@ class Admission:
         self._files += 1
         self._bytes += size
         outside = self._settings.outside
-        # Each of these files may have a deep path of its own.
-        folders_over = len(self._folders) > 2 * outside.max_files + _SPARE_FOLDERS
-        is_many = folders_over or self._files > outside.max_files
-        if is_many or self._bytes > outside.max_bytes:
-            limit = "max_files" if is_many else "max_bytes"
+        # Each file may have a deep path of its own.
+        files = max(self._files, len(self._folders) // 2 - _SPARE_FOLDERS)
+        if files > outside.max_files or self._bytes > outside.max_bytes:
+            limit = "max_files" if files > outside.max_files else "max_bytes"
+            most = getattr(outside, limit)
             raise InvalidArgument(
-                f"{self._name} is larger than outside.{limit} allows"
-                f" ({getattr(outside, limit):,}).",
+                f"{self._name} is larger than outside.{limit} allows ({most:,}).",
                 hint=f"Raise outside.{limit}, or add a part of it.",
             )
 
@@ -81,12 +82,3 @@ class Admission:
             f"{how_many(number, 'file')} skipped: {reason}"
             for reason, number in sorted(self.skipped.items())
         )
-
-
-def _is_usable(uri: str) -> bool:
-    names = uri.split("/")
-    return (
-        len(uri) <= _LONGEST_PATH
-        and not path_problem(uri)
-        and all(len(name.encode()) <= _LONGEST_NAME for name in names)
-    )

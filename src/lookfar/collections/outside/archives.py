@@ -29,13 +29,13 @@ def fetch_archive(request: Request) -> Fetched:
         raise PermissionDenied(problem, hint="Add it yourself if you trust it: lookfar add PATH")
     admission = Admission(request.settings, path)
     version = sha256()
-    for done, (name, size, open_member) in enumerate(read_archive(path), 1):
+    for done, (name, size, stream) in enumerate(read_archive(path), 1):
         uri = _name_file(name).removeprefix(prefix)
         request.on_fetch(uri, done, 0)
         if admission.refuse(uri, size):
             continue
         # The size in the archive may be wrong.
-        data, reason = read_limited(open_member, admission.limit(uri))
+        data, reason = read_limited(stream, admission.limit(uri))
         if reason:
             admission.skipped[reason] += 1
             continue

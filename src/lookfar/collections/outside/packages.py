@@ -377,9 +377,9 @@ def _read_files(package: Package) -> Iterator[tuple[str, bytes]]:
 
 def _read_originals(package: Package) -> Iterator[tuple[str, bytes]]:
     if package.registry == "maven":
-        for name, size, open_member in read_archive(package.place):
+        for name, size, stream in read_archive(package.place):
             if name.endswith(".java") and size <= _LARGEST_FILE:
-                data, reason = read_limited(open_member, _LARGEST_FILE)
+                data, reason = read_limited(stream, _LARGEST_FILE)
                 if not reason:
                     yield name, data
         return

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from urllib.robotparser import RobotFileParser
@@ -19,6 +20,7 @@ from urllib.robotparser import RobotFileParser
 from lookfar.collections.outside.fetching import Fetched
 from lookfar.collections.outside.shelf import write_incoming
 from lookfar.errors import InvalidArgument, IOFailed, how_many
+from lookfar.sources.confine import path_problem
 from lookfar.sources.site.client import USER_AGENT, Client, FetchFailed, Response
 from lookfar.sources.site.page_links import (
     MEDIA_TYPES,
@@ -41,9 +43,15 @@ _PAGE_BYTES: Final = 10_000_000
 _LONGEST_WAIT: Final = 30.0
 _MOST_WAITS: Final = 5
 _MOST_SITEMAPS: Final = 50
+_MOST_LINKS: Final = 50_000
+"""Addresses that are read from one page or sitemap: as many as a sitemap may have."""
+_SPARE_ADDRESSES: Final = 10_000
 _MOST_NOTES: Final = 20
+_ROBOTS_BYTES: Final = 512_000
+"""How much of a ``robots.txt`` is read, as RFC 9309 asks."""
 _DEEPEST_PATH: Final = 20
 """Folders in an address; more are a trap that links ever deeper into itself."""
+_TRAP: Final = "address is too deep or long"
 _SAVE_EVERY: Final = 50
 _RESUME_SECONDS: Final = 86_400.0
 _PROGRESS: Final = "fetched.json"
@@ -82,14 +90,13 @@ class _Site:
 
 def fetch_site(request: Request) -> Fetched:
     """Fetch the pages of a site, at most ``outside.max_pages``."""
-    outside = request.settings.outside
     start = normalise_url(request.source.origin)
     if not start:
         raise InvalidArgument(
             f"{request.source.origin!r} is not a web address.", hint="Use https://HOST/PATH."
         )
-    with Client(_PAGE_BYTES, allow_private=outside.allow_private) as client:
-        crawl = _Crawl(request, client, start)
+    crawl = _Crawl(request, start)
+    with closing(crawl.client):
         crawl.run()
     if not crawl.site.pages:
         reason = next(iter(crawl.site.problems), "nothing is there")
@@ -105,11 +112,11 @@ def fetch_site(request: Request) -> Fetched:
 class _Crawl:
     """One visit to a site."""
 
-    def __init__(self, request: Request, client: Client, start: str) -> None:
+    def __init__(self, request: Request, start: str) -> None:
         self._request = request
-        self._client = client
-        self._start = start
+        self._start = self._visited = start
         outside = request.settings.outside
+        self.client = Client(_PAGE_BYTES, allow_private=outside.allow_private, on_wait=self._report)
         self._most = outside.max_pages
         self._bytes_left = outside.max_bytes
         self._pause = outside.pause_ms / 1000
@@ -154,22 +161,28 @@ class _Crawl:
             self._visit(self._waiting.popleft())
         self._save()
 
+    def _report(self) -> None:
+        self._request.on_fetch(self._visited, len(self.site.pages), 0)
+
     def _enqueue(self, url: str) -> None:
         if url in self._seen or not is_below(url, self.site.prefix):
             return
+        if len(self._seen) > 10 * self._most + _SPARE_ADDRESSES and url not in self._before:
+            self.site.problems.setdefault("more addresses than can be fetched", [url])
+            return
         self._seen.add(url)
-        parts = urlsplit(url)
-        if parts.query and url != self._start:
+        if urlsplit(url).query and url != self._start:
             self.site.refuse(url, "address with a query")
-        elif parts.path.count("/") > _DEEPEST_PATH or len(url) > 1_000:
-            self.site.refuse(url, "address is too deep or long")
+        elif _is_trap(url):
+            self.site.refuse(url, _TRAP)
         else:
             self._waiting.append(url)
 
     # -- one page ----------------------------------------------------------------
 
     def _visit(self, url: str) -> None:
-        self._request.on_fetch(url, len(self.site.pages), 0)
+        self._visited = url
+        self._report()
         if not self._is_allowed(url):
             failure = self._robots_failures.get(_find_host(url))
             reason = f"robots.txt cannot be read: {failure}" if failure else ""
@@ -217,9 +230,9 @@ class _Crawl:
         """Fetch a page; wait and try again where the server asks for it."""
         while True:
             if self._pause:
-                time.sleep(self._pause)
+                self.client.pause(self._pause)
             try:
-                return self._client.get(
+                return self.client.get(
                     url, etag=known.get("etag", ""), modified=known.get("modified", "")
                 )
             except FetchFailed as error:
@@ -227,7 +240,7 @@ class _Crawl:
                 if not 0 < wait <= _LONGEST_WAIT or self._waits >= _MOST_WAITS:
                     raise
                 self._waits += 1
-                time.sleep(wait)
+                self.client.pause(wait)
 
     def _keep(self, uri: str, page: Mapping[str, Any]) -> None:
         """Take a page over from the state before."""
@@ -240,6 +253,9 @@ class _Crawl:
         final = normalise_url(response.url)
         if not is_below(final, self.site.prefix) and url != self._start:
             self.site.refuse(url, f"redirects to {urlsplit(final).netloc or 'elsewhere'}")
+            return
+        if _is_trap(final):
+            self.site.refuse(url, _TRAP)
             return
         if response.media_type not in MEDIA_TYPES:
             self.site.refuse(url, f"type {response.media_type or 'unknown'}"[:80])
@@ -257,7 +273,11 @@ class _Crawl:
         if url != final:
             page["aliases"] = [url]
         self._seen.add(final)
-        self._write(self._choose_uri(final, response.media_type), response.body, page)
+        uri = self._choose_uri(final, response.media_type)
+        if problem := path_problem(uri):
+            self.site.refuse(url, f"cannot be stored: {problem}")
+        else:
+            self._write(uri, response.body, page)
 
     def _choose_uri(self, url: str, media_type: str) -> str:
         uri = name_file(url, media_type)
@@ -291,7 +311,7 @@ class _Crawl:
             for link in find_markdown_links(text, url):
                 self._enqueue(link)
         elif self.site.follows and uri.endswith((".html", ".htm")):
-            for link in find_links(text, url):
+            for link in islice(find_links(text, url), _MOST_LINKS):
                 self._enqueue(link)
 
     # -- what a site says about itself -------------------------------------------
@@ -306,11 +326,12 @@ class _Crawl:
             lines: list[str] = []
             everything = ["User-agent: *", "Disallow: /"]
             try:
-                response = self._client.get(f"{host}robots.txt")
+                response = self.client.get(f"{host}robots.txt")
                 if response.status in (401, 403):
                     lines = everything
                 elif response.status == 200:
-                    lines = response.body.decode("utf-8", "replace").splitlines()
+                    text = response.body[:_ROBOTS_BYTES].decode("utf-8", "replace")
+                    lines = [line for line in text.splitlines() if _is_readable_rule(line)]
             except FetchFailed as error:
                 # As RFC 9309 asks: a server that fails may have rules.
                 if error.later:
@@ -320,7 +341,7 @@ class _Crawl:
             self._robots[host] = robots
             delay = robots.crawl_delay(USER_AGENT)
             if delay:
-                self._pause = max(self._pause, min(float(delay), _LONGEST_WAIT))
+                self._pause = max(self._pause, float(min(int(delay), _LONGEST_WAIT)))
         return self._robots[host]
 
     def _find_sitemap_pages(self) -> Iterator[str]:
@@ -336,13 +357,13 @@ class _Crawl:
                 continue
             visited.add(url)
             with suppress(FetchFailed):  # A site need not have one.
-                response = self._client.get(url)
+                response = self.client.get(url)
                 text = response.body.decode("utf-8", "replace")
-                locations = find_locations(text) if response.status == 200 else []
+                locations = find_locations(text) if response.status == 200 else ()
                 if "<sitemapindex" in text:
-                    maps.extend(locations)
+                    maps.extend(islice(locations, _MOST_SITEMAPS))
                 else:
-                    yield from locations
+                    yield from islice(locations, _MOST_LINKS)
 
     # -- interrupted fetches -----------------------------------------------------
 
@@ -375,6 +396,19 @@ class _Crawl:
                 self.site.pages[uri] = page
                 self._contents[page["sha256"]] = uri
                 self._follow(uri, data, page["url"])
+
+
+def _is_trap(url: str) -> bool:
+    return urlsplit(url).path.count("/") > _DEEPEST_PATH or len(url) > 1_000
+
+
+def _is_readable_rule(line: str) -> bool:
+    """Return whether Python's parser reads a line of ``robots.txt``: some end it with an error."""
+    try:
+        RobotFileParser().parse(["User-agent: *", line])
+    except ValueError:
+        return False
+    return True
 
 
 def _strip_www(host: str) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
@@ -27,18 +28,14 @@ if TYPE_CHECKING:
 _FETCH_SECONDS: Final = 600.0
 _LIST_SECONDS: Final = 60.0
 _STEP_SECONDS: Final = 0.2
-_MOST_OUTPUT: Final = 100_000_000
+_MOST_OUTPUT: Final = 64_000_000
 """Bytes that git may print: few trees that contain each other list files without end."""
-_PIECE: Final = 1 << 20
 _HASH: Final = re.compile(r"[0-9a-f]{40,64}")
 _REF: Final = re.compile(r"[^\s~^:?*\[\\\x00-\x1f-][^\s~^:?*\[\\\x00-\x1f]{0,250}")
 _ORIGIN: Final = re.compile(
     r"(?:git\+)?(?P<url>(?:https?://[^/@\s]+|file://)/[^@\s]+)(?:@(?P<ref>\S+))?"
 )
 _PORTS: Final = {"https": 443, "http": 80}
-
-OnWait = Callable[[], None]
-"""Called several times a second while git runs; may raise to stop it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +70,25 @@ def parse_remote(origin: str) -> RemoteRepository:
 
 
 def find_commit(
-    remote: RemoteRepository, *, allow_private: bool = False, on_wait: OnWait = lambda: None
+    remote: RemoteRepository,
+    *,
+    allow_private: bool = False,
+    on_wait: Callable[[], None] = lambda: None,
 ) -> str:
-    """Return the commit that a branch or tag means now; a full hash means itself."""
+    """Return the commit that a branch or tag means now; a full hash means itself.
+
+    ``on_wait`` is called several times a second while git runs, and may raise to stop it.
+    """
     if _HASH.fullmatch(remote.ref):
         return remote.ref
     options = _network_options(remote.url, allow_private)
     wanted = [f"refs/tags/{remote.ref}^{{}}", f"refs/heads/{remote.ref}", f"refs/tags/{remote.ref}"]
     names = wanted if remote.ref else ["HEAD"]
+    output = _run([*options, "ls-remote", "--", remote.url, *names], remote.url, on_wait)
     commits: dict[str, str] = {}
-    arguments = [*options, "ls-remote", "--", remote.url, *names]
-    with _run(arguments, remote.url, None, on_wait) as output:
-        for line in output:
-            commit, _, name = line.decode("utf-8", "replace").rstrip().partition("\t")
-            if name in names:
-                commits[name] = commit
+    for line in output.decode("utf-8", "replace").splitlines():
+        commit, _, name = line.partition("\t")
+        commits[name] = commit
     for name in names:
         if _HASH.fullmatch(commits.get(name, "")):
             return commits[name]
@@ -100,7 +101,7 @@ def find_commit(
 class FetchedCommit:
     """One commit in a temporary repository."""
 
-    def __init__(self, place: Path, commit: str, on_wait: OnWait) -> None:
+    def __init__(self, place: Path, commit: str, on_wait: Callable[[], None]) -> None:
         self._place = place
         self._commit = commit
         self._on_wait = on_wait
@@ -108,22 +109,22 @@ class FetchedCommit:
     def list_files(self) -> Iterator[RemoteFile]:
         """Yield the regular files of the commit; links and submodules are not among them."""
         arguments = ["ls-tree", "-r", "-z", "--long", "--full-tree", self._commit]
-        with _run(
-            arguments, "the repository", self._place, self._on_wait, _LIST_SECONDS
-        ) as listing:
-            for entry in _split(listing):
-                head, _, path = entry.partition(b"\t")
-                fields = head.split()
-                if len(fields) == 4 and fields[0] in (b"100644", b"100755"):
-                    uri = path.decode("utf-8", "surrogateescape")
-                    yield RemoteFile(uri, int(fields[3]), fields[2].decode("ascii"))
+        listing = _run(
+            arguments, "the repository", self._on_wait, self._place, seconds=_LIST_SECONDS
+        )
+        for entry in listing.split(b"\0"):
+            head, _, path = entry.partition(b"\t")
+            fields = head.split()
+            if len(fields) == 4 and fields[0] in (b"100644", b"100755"):
+                uri = path.decode("utf-8", "surrogateescape")
+                yield RemoteFile(uri, int(fields[3]), fields[2].decode("ascii"))
 
     def read_files(self, files: Sequence[RemoteFile]) -> Iterator[tuple[str, bytes]]:
         """Yield the path and the bytes of each file, in this order."""
         import subprocess
 
-        pipe = subprocess.PIPE
-        process = _start(["cat-file", "--batch"], self._place, pipe, pipe, subprocess.DEVNULL)
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = _start(["cat-file", "--batch"], self._place, **streams)
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -152,18 +153,18 @@ def fetch_commit(
     commit: str,
     *,
     allow_private: bool = False,
-    on_wait: OnWait = lambda: None,
+    on_wait: Callable[[], None] = lambda: None,
 ) -> Iterator[FetchedCommit]:
     """Fetch one commit without its history into a repository that lives until the block ends."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="lookfar-fetch-") as folder:
         place = Path(folder)
-        with _run(["init", "--quiet", "--bare", "--template=", folder], remote.url, None, on_wait):
-            options = _network_options(remote.url, allow_private)
-        options += ["fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules"]
-        with _run([*options, "--", remote.url, commit], remote.url, place, on_wait):
-            yield FetchedCommit(place, commit, on_wait)
+        _run(["init", "--quiet", "--bare", "--template=", folder], remote.url, on_wait)
+        options = _network_options(remote.url, allow_private)
+        fetch = [*options, "fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules"]
+        _run([*fetch, "--", remote.url, commit], remote.url, on_wait, place)
+        yield FetchedCommit(place, commit, on_wait)
 
 
 def _network_options(url: str, allow_private: bool) -> list[str]:
@@ -182,87 +183,61 @@ def _network_options(url: str, allow_private: bool) -> list[str]:
     return options
 
 
-@contextmanager
 def _run(
     arguments: Sequence[str],
     name: str,
-    place: Path | None,
-    on_wait: OnWait,
+    on_wait: Callable[[], None],
+    place: Path | None = None,
+    *,
     seconds: float = _FETCH_SECONDS,
-) -> Iterator[IO[bytes]]:
-    """Run git to its end, and yield its output."""
+) -> bytes:
+    """Run git to its end and return its output, which a file limits."""
     import subprocess
     from tempfile import TemporaryFile
 
+    end = time.monotonic() + seconds
     with TemporaryFile() as output, TemporaryFile() as errors:
-        process = _start(arguments, place, subprocess.DEVNULL, output, errors)
+        process = _start(arguments, place, stdout=output, stderr=errors)
         try:
-            _wait(process, name, (output, errors), on_wait, seconds)
+            while process.poll() is None:
+                on_wait()
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_STEP_SECONDS)
+                if max(os.fstat(file.fileno()).st_size for file in (output, errors)) > _MOST_OUTPUT:
+                    raise InvalidArgument(
+                        f"{name} lists more than {_MOST_OUTPUT:,} bytes of files or branches.",
+                        hint="It cannot be added. Clone it, and add a folder of the clone.",
+                    )
+                if time.monotonic() > end:
+                    raise IOFailed(
+                        f"{name} did not answer within {seconds:.0f} seconds.",
+                        hint="Try again later.",
+                    )
         finally:
             _kill(process)
+        output.seek(0)
+        errors.seek(0)
         if process.returncode:
-            errors.seek(0)
-            message = errors.read(_PIECE).decode("utf-8", "replace")
+            message = errors.read(1 << 16).decode("utf-8", "replace")
             lines = message.strip().splitlines() or ["no message"]
             raise IOFailed(
                 f"{name} cannot be fetched: {lines[-1][:300]}",
                 hint="Check the address, and whether it can be read without signing in.",
                 developer="\n".join(lines[:20]),
             )
-        output.seek(0)
-        yield output
-
-
-def _wait(
-    process: Popen[bytes],
-    name: str,
-    files: Sequence[IO[bytes]],
-    on_wait: OnWait,
-    seconds: float,
-) -> None:
-    """Wait for git; raise an error if it takes too long or prints too much."""
-    import subprocess
-
-    end = time.monotonic() + seconds
-    while process.poll() is None:
-        on_wait()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_STEP_SECONDS)
-        if any(os.fstat(file.fileno()).st_size > _MOST_OUTPUT for file in files):
-            raise InvalidArgument(
-                f"{name} has too many files: their list is larger than {_MOST_OUTPUT:,} bytes.",
-                hint="It cannot be added. Clone it, and add a folder of the clone.",
-            )
-        if time.monotonic() > end:
-            raise IOFailed(
-                f"{name} did not answer within {seconds:.0f} seconds.", hint="Try again later."
-            )
+        return output.read()
 
 
 def _kill(process: Popen[bytes]) -> None:
-    """End git, and the programs that it started, unless it has ended."""
-    if process.poll() is None and hasattr(os, "killpg"):
+    """End git, unless it has ended, and the programs that it started."""
+    if sys.platform != "win32" and process.poll() is None:
         with suppress(OSError):  # It has just ended.
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.wait()
 
 
-def _split(stream: IO[bytes]) -> Iterator[bytes]:
-    """Yield what the zero bytes in a stream separate."""
-    rest = b""
-    while piece := stream.read(_PIECE):
-        *entries, rest = (rest + piece).split(b"\0")
-        yield from entries
-
-
-def _start(
-    arguments: Sequence[str],
-    place: Path | None,
-    stdin: int,
-    stdout: int | IO[bytes],
-    stderr: int | IO[bytes],
-) -> Popen[bytes]:
+def _start(arguments: Sequence[str], place: Path | None, **streams: Any) -> Popen[bytes]:
     import subprocess
 
     # Instead of this variable, options name the one protocol that is allowed.
@@ -271,10 +246,7 @@ def _start(
         environment["GIT_DIR"] = str(place)
     return subprocess.Popen(
         git_command(arguments),
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
         env=environment,
-        # Its own group, which contains the programs that git starts.
         process_group=0,
+        **{"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **streams},
     )

@@ -1,24 +1,27 @@
 """Fetch one page. Every redirect is checked like a new address, and sizes and times are limited.
 
 The host is looked up once per connection, and the connection goes to the address that was checked.
+One deadline is for everything that a page needs: connections, headers, its text and redirects.
 """
 
 from __future__ import annotations
 
+import selectors
+import socket
 import ssl
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urljoin, urlsplit
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpcore2
 import httpx2
 
 from lookfar.errors import LookfarError, PermissionDenied
 from lookfar.sources.addresses import find_addresses
+from lookfar.sources.site.page_links import parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,8 +31,9 @@ _MOST_REDIRECTS: Final = 5
 _CONNECT_SECONDS: Final = 10.0
 _READ_SECONDS: Final = 20.0
 _PAGE_SECONDS: Final = 60.0
+_STEP_SECONDS: Final = 0.2
 _REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
-_PORTS: Final = {"http": 80, "https": 443}
+T = TypeVar("T")
 
 
 class FetchFailed(Exception):
@@ -62,67 +66,72 @@ class Response:
 class Client:
     """Fetches pages one after the other, over connections that are kept open."""
 
-    def __init__(self, max_bytes: int, *, allow_private: bool = False) -> None:
+    def __init__(
+        self,
+        max_bytes: int,
+        *,
+        allow_private: bool = False,
+        on_wait: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``on_wait`` is called several times a second, and may raise to stop a fetch."""
         self._max_bytes = max_bytes
+        self._network = _CheckedNetwork(allow_private, on_wait)
+        self.pause = self._network.sleep
         self._pool = httpcore2.ConnectionPool(
             ssl_context=httpx2.create_ssl_context(),
             max_connections=4,
-            network_backend=_CheckedNetwork(allow_private),
+            network_backend=self._network,
         )
 
     def get(self, url: str, *, etag: str = "", modified: str = "") -> Response:
         """Return a page; status 304 if it is still the one with this etag or date."""
-        deadline = time.monotonic() + _PAGE_SECONDS
+        self._network.deadline = time.monotonic() + _PAGE_SECONDS
+        conditions = {"if-none-match": etag, "if-modified-since": modified}
+        headers = {
+            "user-agent": USER_AGENT,
+            "accept": "text/html, text/markdown, text/plain, application/xml;q=0.5, */*;q=0.1",
+            "accept-encoding": "gzip",
+            **{name: value for name, value in conditions.items() if value},
+        }
+        target = url
         for _ in range(_MOST_REDIRECTS + 1):
-            check_url(url)
-            conditions = {"if-none-match": etag, "if-modified-since": modified}
-            headers = {
-                "user-agent": USER_AGENT,
-                "accept": "text/html, text/markdown, text/plain, application/xml;q=0.5, */*;q=0.1",
-                "accept-encoding": "gzip",
-                **{name: value for name, value in conditions.items() if value},
-            }
-            status, answered, body = self._request(url, headers, deadline)
+            try:
+                url = parse_address(target, url).geturl()
+            except ValueError as error:
+                raise FetchFailed(str(error)) from error
+            status, answered, body = self._request(url, headers)
             if status not in _REDIRECTS:
                 return _make_response(url, status, answered, body)
-            target = answered.get("location", "")
+            # Many servers send UTF-8 as it is.
+            target = answered.get("location", "").encode("latin-1").decode("utf-8", "replace")
             if not target:
                 raise FetchFailed("redirect without a target")
-            url = urljoin(url, target)
         raise FetchFailed(f"more than {_MOST_REDIRECTS} redirects")
 
-    def _request(
-        self, url: str, headers: Mapping[str, str], deadline: float
-    ) -> tuple[int, dict[str, str], bytes]:
-        timeouts = {"connect": _CONNECT_SECONDS, "read": _READ_SECONDS, "write": _READ_SECONDS}
+    def _request(self, url: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
+        sent = [(name, value.encode("latin-1")) for name, value in headers.items()]
         try:
-            with self._pool.stream(
-                "GET", url, headers=list(headers.items()), extensions={"timeout": timeouts}
-            ) as answer:
+            with self._pool.stream("GET", url, headers=sent) as answer:
                 names = {
                     name.decode("latin-1").lower(): value.decode("latin-1")
                     for name, value in answer.headers
                 }
                 if answer.status in _REDIRECTS or answer.status != 200:
                     return answer.status, names, b""
-                return answer.status, names, self._read(answer.iter_stream(), names, deadline)
+                return answer.status, names, self._read(answer.iter_stream(), names)
         except PermissionDenied as error:
             raise FetchFailed(error.message.rstrip(".")) from error
         except LookfarError as error:  # A name that is not found may be found later.
             raise FetchFailed(error.message.rstrip("."), later=True) from error
-        except httpcore2.TimeoutException as error:
+        except TimeoutError as error:
             raise FetchFailed("no answer in time", later=True) from error
-        except (
-            httpcore2.NetworkError,
-            httpcore2.ProtocolError,
-            httpcore2.UnsupportedProtocol,
-        ) as error:
+        except (OSError, httpcore2.ProtocolError) as error:
             raise FetchFailed(f"connection failed: {error}"[:200], later=True) from error
-        except (ssl.SSLError, UnicodeError, ValueError) as error:
+        except ValueError as error:
             raise FetchFailed(f"connection failed: {error}"[:200]) from error
 
-    def _read(self, pieces: Iterable[bytes], names: Mapping[str, str], deadline: float) -> bytes:
-        """Return the decoded body; raise ``FetchFailed`` if it is too large or takes too long."""
+    def _read(self, pieces: Iterable[bytes], names: Mapping[str, str]) -> bytes:
+        """Return the decoded body; raise ``FetchFailed`` if it is too large."""
         encoding = names.get("content-encoding", "identity").strip().lower()
         if encoding not in ("", "identity", "gzip"):
             raise FetchFailed(f"compressed as {encoding[:40]}")
@@ -131,38 +140,10 @@ class Client:
             body += piece
             if len(body) > self._max_bytes:
                 raise FetchFailed(f"larger than {self._max_bytes:,} bytes")
-            if time.monotonic() > deadline:
-                raise FetchFailed(f"took longer than {_PAGE_SECONDS:.0f} seconds", later=True)
         return bytes(body)
 
     def close(self) -> None:
         self._pool.close()
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-def check_url(url: str) -> None:
-    """Raise ``FetchFailed`` for an address that is not a plain web address."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise FetchFailed("not an address") from error
-    if parts.scheme not in _PORTS or not parts.hostname:
-        raise FetchFailed(f"not a web address ({parts.scheme or 'no scheme'})")
-    if parts.username is not None or parts.password is not None:
-        raise FetchFailed("the address contains a user or password")
-    if port == 0:
-        raise FetchFailed("not an address")
 
 
 def _make_response(url: str, status: int, names: Mapping[str, str], body: bytes) -> Response:
@@ -186,35 +167,89 @@ def _gunzip(pieces: Iterable[bytes], limit: int) -> Iterator[bytes]:
             yield decoder.decompress(piece, limit + 1)
             if decoder.unconsumed_tail:
                 raise FetchFailed(f"larger than {limit:,} bytes")
+            if decoder.eof:  # What follows would be collected, however much it is.
+                return
     except zlib.error as error:
         raise FetchFailed("damaged compression") from error
 
 
 class _CheckedNetwork(httpcore2.NetworkBackend):
-    """Connects to public addresses only, unless others are allowed."""
+    """Connects to public addresses only, unless others are allowed, and limits all waiting."""
 
-    def __init__(self, allow_private: bool) -> None:
+    def __init__(self, allow_private: bool, on_wait: Callable[[], None]) -> None:
         self._allow_private = allow_private
-        self._inner = httpcore2.SyncBackend()
+        self._on_wait = on_wait
+        self.deadline = 0.0
 
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Any = None,
-    ) -> httpcore2.NetworkStream:
-        addresses = find_addresses(host, port, allow_private=self._allow_private)
-        failure: Exception | None = None
-        for address in addresses:
+    def connect_tcp(self, host: str, port: int, *_: Any, **__: Any) -> httpcore2.NetworkStream:
+        failure = OSError(f"{host} has no address")
+        for address in find_addresses(host, port, allow_private=self._allow_private):
+            self.check()
             try:
-                return self._inner.connect_tcp(
-                    address, port, timeout, local_address, socket_options
-                )
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
+                connected = socket.create_connection((address, port), _CONNECT_SECONDS)
+                return _Connection(connected, self)
+            except OSError as error:
                 failure = error
-        raise failure or httpcore2.ConnectError(f"{host} has no address")
+        raise failure
 
     def sleep(self, seconds: float) -> None:
-        self._inner.sleep(seconds)
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._on_wait()
+            time.sleep(min(left, _STEP_SECONDS))
+
+    def check(self) -> None:
+        """Raise ``FetchFailed`` if the time is over; the caller may stop the fetch, too."""
+        self._on_wait()
+        if time.monotonic() > self.deadline:
+            raise FetchFailed(f"took longer than {_PAGE_SECONDS:.0f} seconds", later=True)
+
+
+class _Connection(httpcore2.NetworkStream):
+    """A connection that waits in short steps, and asks before each whether to go on."""
+
+    def __init__(self, connected: socket.socket, network: _CheckedNetwork) -> None:
+        self._socket = connected
+        self._socket.settimeout(_STEP_SECONDS)
+        self._network = network
+
+    def _repeat(self, action: Callable[[], T]) -> T:
+        """Return what an action returns once it no longer times out."""
+        silent_until = time.monotonic() + _READ_SECONDS
+        while True:
+            self._network.check()
+            try:
+                return action()
+            except TimeoutError:
+                if time.monotonic() > silent_until:
+                    raise
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, *_: Any, **__: Any
+    ) -> httpcore2.NetworkStream:
+        self._socket = secure = ssl_context.wrap_socket(
+            self._socket, server_hostname=server_hostname, do_handshake_on_connect=False
+        )
+        try:
+            self._repeat(secure.do_handshake)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def read(self, max_bytes: int, *_: Any, **__: Any) -> bytes:
+        return self._repeat(partial(self._socket.recv, max_bytes))
+
+    def write(self, buffer: bytes, *_: Any, **__: Any) -> None:
+        while buffer:
+            buffer = buffer[self._repeat(partial(self._socket.send, buffer)) :]
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "is_readable":  # An idle connection is, when the server has closed it.
+            with selectors.DefaultSelector() as selector:
+                selector.register(self._socket, selectors.EVENT_READ)
+                return bool(selector.select(0))
+        return None  # Only HTTP/2 would need the protocol that TLS agreed on.

@@ -77,7 +77,7 @@ class SourceJobs:
         return job
 
     def stop(self) -> bool:
-        """Stop the running fetch at its next page or file; return whether there is one."""
+        """Stop the running fetch, also while it waits; return whether there is one."""
         self._stop.set()
         return self._job is not None and self._job.state == "running"
 
