@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,7 @@ from lookfar.config.presets import PRESETS
 from lookfar.config.schema import (
     DEFAULTS,
     NAMED_KEY,
+    RETIRED,
     RULES,
     SECTIONS,
     VARIABLE_PREFIX,
@@ -51,6 +53,7 @@ from lookfar.config.settings import Layer, Settings
 from lookfar.config.settings_files import parse_toml, read_settings_file
 from lookfar.errors import InvalidConfig
 
+_RETIRED_VARIABLES: Final = {variable_name(name): name for name in RETIRED}
 _HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*(@[\w.-]+)?")
 """A model on the hub: OWNER/NAME, optionally with @REVISION."""
 
@@ -238,6 +241,9 @@ def _read_variables(env: Mapping[str, str]) -> Iterator[Given]:
     for variable in sorted(env):
         if not variable.startswith(VARIABLE_PREFIX) or variable in others:
             continue
+        if (retired := _RETIRED_VARIABLES.get(variable)) is not None:
+            _note_retired(retired, variable)
+            continue
         if variable not in VARIABLES:
             reject_unknown(variable, [*VARIABLES, *others], "environment", "the environment")
         yield Given(VARIABLES[variable], env[variable], "environment", variable)
@@ -259,6 +265,8 @@ def _flatten(raw: Mapping[str, object], layer: Layer, place: str) -> Iterator[Gi
                 hint="Add them yourself: lookfar add ORIGIN --everywhere",
                 details={"key": NAMED_KEY, "layer": layer},
             )
+        elif name in RETIRED:
+            _note_retired(name, place)
         elif name in RULES:
             if value is not None or layer != "explicit":
                 yield Given(name, value, layer, place)
@@ -266,6 +274,16 @@ def _flatten(raw: Mapping[str, object], layer: Layer, place: str) -> Iterator[Gi
             reject_section(Given(name, value, layer, place))
         else:
             reject_unknown(name, [*RULES, *SECTIONS], layer, place)
+
+
+@cache
+def _note_retired(name: str, place: str) -> None:
+    """Say once that a setting has no effect any more."""
+    import logging
+
+    logging.getLogger(__name__).warning(
+        "%s in %s no longer has an effect. You can remove it.", name, place
+    )
 
 
 def _is_model_name(key: str, text: str, checked: list[tuple[Given, Value]]) -> bool:

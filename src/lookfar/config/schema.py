@@ -86,6 +86,17 @@ def variable_name(key: str) -> str:
     return VARIABLE_PREFIX + key.replace(".", "_").upper()
 
 
+RETIRED: Final = frozenset(
+    f"search.{name}"
+    for name in """
+    below_lift body_weight code_docstring code_kind code_sizes code_topic code_vector_weight
+    community_seeds concept_threshold described_lift edge_implements edge_related edge_tests
+    edge_transclusion expansion_weight link_lift name_boost neighbour_score neighbours
+    page_share path_weight phrase_boost quality_lift quality_weight recency_days
+    recency_factor recency_late_days recency_late_factor verbatim
+    """.split()
+)
+"""Settings of earlier versions. They have no effect, and naming one is not an error."""
 RULES: Final = {key: rule for key, rule, _ in _rows()}
 DEFAULTS: Final = {key: default for key, _, default in _rows()}
 VARIABLES: Final = {variable_name(key): key for key in RULES}

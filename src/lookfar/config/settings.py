@@ -272,16 +272,6 @@ class SearchSettings:
     keyword_weight: float = setting(
         0.7, "Weight of the keyword score in hybrid search.", low=0, high=1
     )
-    code_vector_weight: float = setting(
-        0.8, "Weight of the vector score in hybrid search of code.", low=0, high=1
-    )
-    quality_weight: float = setting(
-        0.8, "Share of the second model in the vector score, if it has a vector.", low=0, high=1
-    )
-    quality_lift: float = setting(
-        3.0, "Factor for the weight of the vector score if the second model scored all candidates.",
-        low=0.1, high=10,
-    )  # fmt: skip
     alpha: float = setting(
         -1.0, "Weight of the vector score for all documents; -1 means use the weights above.",
         low=-1, high=1,
@@ -300,12 +290,6 @@ class SearchSettings:
     )
     min_weight_factor: float = setting(
         0.1, "Smallest factor that dynamic_weights applies to a weight.", low=0, high=1
-    )
-    page_share: float = setting(
-        0.6, "Share of the whole document's score, as opposed to the chunk's.", low=0, high=1
-    )
-    name_boost: float = setting(
-        0.05, "Boost for words that occur in title, headings or path.", low=0, high=1
     )
     per_document: int = setting(
         0, "Maximum hits from one document; 0 means no limit.", low=0, high=1000
@@ -326,21 +310,16 @@ class SearchSettings:
     candidates: int = setting(
         100, "Chunks that each retriever contributes to the ranking.", low=1, high=100_000
     )
+    boosts: bool = setting(
+        True,
+        "Also rank by more than similarity: exact names and wording, overviews, words in a row.",
+    )
     doubt: bool = setting(True, "Report when no hit seems to match the question.")
     code_names: str = setting(
         "lift",
         "Score names in code by a boost, or by the ladder of factors of Search MCP.",
         choices=("lift", "ladder"),
     )
-    code_kind: float = setting(
-        1.0, "Factor for functions or classes when the question asks for one.", low=1, high=10
-    )
-    code_topic: float = setting(
-        1.0, "Factor for code on the topic of the question (errors, databases ...).",
-        low=1, high=10,
-    )  # fmt: skip
-    code_docstring: float = setting(1.02, "Factor for documented code.", low=1, high=10)
-    code_sizes: bool = setting(True, "Rank very large pieces of code lower.")
     comments: bool = setting(
         True, "Search comments and docstrings of code when only documentation is requested."
     )
@@ -380,56 +359,19 @@ class SearchSettings:
         2000, "Do not widen to sections longer than this many characters.", low=50, high=1_000_000
     )
     # What boosts a document apart from its words: links from the best documents, and its age.
-    neighbours: int = setting(
-        3, "Number of best documents that boost what they link to; 0 means none.", low=0, high=100
-    )
-    link_lift: float = setting(
-        0.1, "Share of its score that a document passes on to those it links to.", low=0, high=1
-    )
-    below_lift: float = setting(
-        0.25, "Share that a page passes on to those in the folder of the same name.", low=0, high=1
-    )
-    described_lift: float = setting(
-        0.6, "Share of its score that a page gives to pages it describes in the question's words.",
-        low=0, high=1,
-    )  # fmt: skip
-    edge_implements: float = setting(
-        1.0, "Weight of a link under a heading Implementation.", low=0, high=10
-    )
-    edge_tests: float = setting(0.5, "Weight of a link in a test file.", low=0, high=10)
-    edge_related: float = setting(0.5, "Weight of a link under a heading See also.", low=0, high=10)
-    edge_transclusion: float = setting(1.0, "Weight of a page embedded in another.", low=0, high=10)
     join_neighbours: bool = setting(
         False, "Add documents that the best ones link to, even if none of their words match."
-    )
-    neighbour_score: float = setting(
-        0.5, "Share of the linking document's score that an added document gets.", low=0, high=1
     )
     communities: bool = setting(
         False, "Boost documents that are closely linked with the best ones."
     )
     community_factor: float = setting(1.1, "Factor of this boost.", low=1, high=10)
-    community_seeds: int = setting(
-        1, "Number of best documents whose communities are boosted.", low=1, high=100
-    )
     recency: bool = setting(False, "Boost recently changed documents.")
-    recency_days: int = setting(
-        7, "Days for which a document gets the full boost.", low=0, high=36_500
-    )
-    recency_factor: float = setting(1.2, "Factor of the full boost.", low=1, high=10)
-    recency_late_days: int = setting(30, "Days after which there is no boost.", low=0, high=36_500)
-    recency_late_factor: float = setting(1.1, "Factor of the boost until then.", low=1, high=10)
     # How a question is read and expanded, and the weight of each field.
     typos: bool = setting(True, "Replace an unknown word by the nearest known one.")
     adaptive: bool = setting(True, "Adapt the weight of the vector score to the question.")
     hypothesis: bool = setting(
         True, "Search by the meaning of a hypothetical answer when one is given."
-    )
-    phrase_boost: float = setting(
-        0.1, "Boost for words that are adjacent, as in the question.", low=0, high=1
-    )
-    verbatim: bool = setting(
-        True, "Rank first what contains most of the question verbatim, if few documents do."
     )
     expansion: bool = setting(True, "Expand questions by synonyms of unknown words.")
     expand_known: bool = setting(False, "Also expand by synonyms of words that are in the index.")
@@ -438,16 +380,9 @@ class SearchSettings:
         False, "Also expand by related words of software, such as redis for db."
     )
     synonyms: tuple[str, ...] = setting((), "Your own synonyms, like fe=frontend.")
-    expansion_weight: float = setting(
-        0.001, "Boost for a synonym in place of a known word.", low=0, high=1
-    )
     concepts: bool = setting(False, "Expand questions by the nearest terms of the corpus.")
     concept_terms: int = setting(3, "Number of these terms.", low=1, high=50)
-    concept_threshold: float = setting(
-        0.4, "Cosine similarity above which a term is near a question.", low=0, high=1
-    )
     title_weight: float = setting(0.5, "Weight of a word in the title.", low=0, high=100)
-    path_weight: float = setting(0.3, "Weight of a word in the path.", low=0, high=100)
     headings_weight: float = setting(0.25, "Weight of a word in the headings.", low=0, high=100)
     tags_weight: float = setting(0.5, "Weight of a word in the tags.", low=0, high=100)
     aliases_weight: float = setting(0.5, "Weight of a word in the aliases.", low=0, high=100)
@@ -457,7 +392,6 @@ class SearchSettings:
     description_weight: float = setting(
         0.5, "Weight of a word in the description of the front matter.", low=0, high=100
     )
-    body_weight: float = setting(1.0, "Weight of a word in the text.", low=0, high=100)
     code_weight: float = setting(1.0, "Weight of a word in code.", low=0, high=100)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 
 from lookfar.config import SearchSettings
-from lookfar.model import Confidence, Incomplete, Relation
+from lookfar.model import Confidence, Incomplete
 from lookfar.ports import Definition, Snapshot
+from lookfar.retrieve import compat
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
@@ -31,105 +32,42 @@ from lookfar.retrieve.retrievers.candidates import (
     share_statistics,
 )
 from lookfar.retrieve.retrievers.verbatim import boost_verbatim
-from lookfar.retrieve.stages import code, factors, fuse, pasted
-from lookfar.retrieve.stages.boost import boost_names, boost_path, put_definitions_first
-from lookfar.retrieve.stages.deprecated import demote_deprecated
-from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
-from lookfar.retrieve.stages.recency import boost_recent
+from lookfar.retrieve.stages import code, fuse, pasted
+from lookfar.retrieve.stages.aside import demote_aside
+from lookfar.retrieve.stages.boost import boost_exact, put_definitions_first
+from lookfar.retrieve.stages.links import boost_described
+from lookfar.retrieve.stages.recency import RECENT, boost_recent
 from lookfar.retrieve.stages.release_notes import add_release_notes
-from lookfar.retrieve.stages.weigh_commits import (
-    boost_titles,
-    credit_merged_commits,
-    weigh_commits,
-    weigh_merges,
-)
+from lookfar.retrieve.stages.weigh_commits import rank_commits
 from lookfar.retrieve.stages.wording import boost_synonyms, boost_word_pairs
 
 
 def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
+    read = partial(_read_definitions, sources)
+    boosts: list[Stage] = [boost_word_pairs(sources), boost_synonyms(sources)]
+    links = [boost_described(sources)]
+    names: list[Stage] = [
+        code.boost_file_names,
+        code.judge_definitions(read, [code.boost_definitions]),
+    ]
+    fusion, last = fuse.fuse_by_score(settings), [boost_verbatim(sources)]
+    if not settings.boosts:
+        boosts, links, last = [], [], []
+    if compat.is_asked_for(settings):
+        fusion = compat.make_fusion(settings)
+        links += compat.make_link_stages(settings, sources)
+        names = compat.rank_code_by_ladder(read) if settings.code_names == "ladder" else names
     return [
-        _make_fusion(settings),
-        boost_names(settings.name_boost),
-        boost_word_pairs(settings.phrase_boost, sources),
-        boost_synonyms(settings.expansion_weight, sources),
-        *_make_link_stages(settings, sources),
-        *_make_code_stages(settings, partial(_read_definitions, sources)),
-        code.demote_tests,
-        code.demote_inner_code,
-        demote_deprecated(sources, partial(_read_definitions, sources)),
-        boost_path,
-        boost_titles,
-        weigh_commits(settings.commits_weight),
-        credit_merged_commits(sources),
-        weigh_merges(sources),
+        fusion,
+        *boosts,
+        *links,
+        *names,
+        demote_aside(sources, read),
+        boost_exact,
+        rank_commits(settings.commits_weight, sources),
         code.demote_repeats,
-        *([boost_verbatim(sources)] if settings.verbatim else []),
+        *last,
     ]
-
-
-def _make_fusion(settings: SearchSettings) -> Stage:
-    """Return the stage that combines keyword and vector scores."""
-    if (alpha := settings.alpha) >= 0:
-        settings = replace(
-            settings, vector_weight=alpha, keyword_weight=1 - alpha, code_vector_weight=alpha
-        )
-    weigh: fuse.Weigh = fuse.keep_weights
-    if settings.dynamic_weights:
-        weigh = fuse.weigh_by_variance(settings.variance_threshold, settings.min_weight_factor)
-    second = fuse.SecondTier(settings.quality_weight, settings.quality_lift)
-    if settings.fusion == "rrf":
-        return fuse.fuse_by_rank(
-            settings.vector_weight,
-            settings.keyword_weight,
-            settings.rrf_k,
-            weigh,
-            second,
-        )
-    return fuse.fuse_by_score(
-        settings.vector_weight,
-        settings.keyword_weight,
-        settings.page_share,
-        settings.code_vector_weight,
-        weigh,
-        second,
-    )
-
-
-def _make_link_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
-    seeds = settings.neighbours
-    weights: Mapping[Relation, float] = {
-        "links_to": 1.0,
-        "implements": settings.edge_implements,
-        "tests": settings.edge_tests,
-        "related": settings.edge_related,
-        "transclusion": settings.edge_transclusion,
-    }
-    stages = []
-    link, below, described = settings.link_lift, settings.below_lift, settings.described_lift
-    if seeds and (link or below or described):
-        stages.append(boost_linked(seeds, link, below, weights, sources, described))
-    if seeds and settings.join_neighbours:
-        stages.append(add_linked(seeds, settings.neighbour_score, weights, sources))
-    if settings.communities and settings.community_factor > 1:
-        stages.append(boost_community(settings.community_seeds, settings.community_factor, sources))
-    return stages
-
-
-def _make_code_stages(settings: SearchSettings, read: code.Reader) -> list[Stage]:
-    """Return the stages that rank code by names, kind and size."""
-    ladder = settings.code_names == "ladder"
-    judges: list[code.Judge] = [factors.boost_names_by_ladder if ladder else code.boost_definitions]
-    if settings.code_kind > 1 or settings.code_topic > 1:
-        judges.append(factors.boost_kind(settings.code_kind, settings.code_topic))
-    if settings.code_docstring > 1:
-        judges.append(factors.boost_documented(settings.code_docstring))
-    stages = [
-        factors.boost_path_words if ladder else code.boost_file_names,
-        code.judge_definitions(read, judges),
-    ]
-    if settings.code_sizes:
-        stages.append(factors.demote_large)
-    return stages
 
 
 def _read_definitions(
@@ -219,16 +157,8 @@ def _rank_question(sources: Sequence[Source], settings: SearchSettings, also: st
     ranking = collect_candidates(sources, settings, also)
     for stage in make_stages(settings, sources):
         ranking = stage(ranking)
-    tiers = (
-        [
-            (settings.recency_days, settings.recency_factor),
-            (settings.recency_late_days, settings.recency_late_factor),
-        ]
-        if settings.recency
-        else []
-    )
-    if tiers or any(source.recent is not None for source in sources):
-        ranking = boost_recent(tiers, sources)(ranking)
+    if settings.recency or any(source.recent is not None for source in sources):
+        ranking = boost_recent(RECENT if settings.recency else (), sources)(ranking)
     ranking = put_definitions_first(ranking)
     return replace(ranking, relevance=measure_relevance(ranking))
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from lookfar.config import SearchSettings
 from lookfar.model import Filters, Incomplete
@@ -246,11 +247,15 @@ def _find_word(term: str, text: str) -> str:
     return next((word for word in words if term in terms_of(word)), term)
 
 
+_NEAR: Final = 0.4
+"""Cosine similarity above which a term is near a question."""
+
+
 def _add_concepts(plan: Plan, snapshot: Snapshot, settings: SearchSettings) -> Plan:
     # Embedding thousands of words would take too long or cost too much with other models.
     if plan.vector is None or plan.embedder is None or not plan.embedder.quick:
         return plan
     near = load_concepts(snapshot, plan.embedder).nearest(
-        plan.vector, settings.concept_terms, settings.concept_threshold, plan.terms
+        plan.vector, settings.concept_terms, _NEAR, plan.terms
     )
     return replace(plan, concepts=near)

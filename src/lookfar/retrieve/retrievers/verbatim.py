@@ -22,8 +22,6 @@ _WORDS: Final = 4
 _MOST_RUNS: Final = 4
 _FEW_DOCUMENTS: Final = 5
 _FEW_CHUNKS: Final = 20
-_MOST_OF_IT: Final = 0.8
-"""Share of the question from which a part of it decides."""
 _LONG: Final = 5
 _TELLING: Final = 2
 """An error message matches if so many words in a row are found, with so many significant ones; the
@@ -220,12 +218,12 @@ def _normalise(text: str) -> str:
 def _boost(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
     best = max(ranking.scores, default=0.0)
     # A question about history asks for a commit, not for a place with the same words.
-    decides = 2.0 if asks_for_history(ranking.plan.text) else _MOST_OF_IT
+    decides = not asks_for_history(ranking.plan.text)
     added = [0.0] * len(ranking.candidates)
     for at, chunk in enumerate(ranking.candidates.chunks):
         if share := shares.get(chunk, 0.0):
             behind = max(best - ranking.scores[at], 0.0)
-            added[at] = behind + share if share >= decides else _PART * share
+            added[at] = behind + 1.0 if share == 1.0 and decides else _PART * share
 
     def note(candidate: Candidate) -> str:
         share = shares.get(candidate.chunk, 0.0)

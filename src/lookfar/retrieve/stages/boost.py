@@ -1,71 +1,62 @@
-"""Boost candidates for their title, headings, path or definition."""
+"""Put first what the question names: a path, a title, a heading, or a definition."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from itertools import chain
+import re
+from collections.abc import Callable
 from typing import Final
 
 from lookfar.ports import Place
 from lookfar.retrieve.locate.file_names import extract_path, matches_path_end
-from lookfar.retrieve.ranking import Ranking, Stage, within_reach
-from lookfar.store.keywords.analyser import terms_of
+from lookfar.retrieve.ranking import Ranking
 
-_FEW_FILES = 5
-
-
-def boost_names(weight: float) -> Stage:
-    """Boost by the share of the question's words in the title, the headings and the path."""
-
-    def boost(ranking: Ranking) -> Ranking:
-        wanted = frozenset(ranking.plan.terms)
-        if not wanted or not weight:
-            return ranking
-
-        padded = [f" {term} " for term in wanted]
-
-        def share(place: Place) -> float:
-            names = _name_terms(place.uri, place.title, place.path)
-            return len([term for term in padded if term in names]) / len(padded)
-
-        added = [0.0] * len(ranking.candidates)
-        for at in within_reach(ranking, weight):
-            place = ranking.candidates[at].place
-            if place.lane != "code":  # Code is ranked by its names elsewhere.
-                added[at] = weight * share(place)
-        return ranking.add_step(
-            "names", added, lambda c: f"{share(c.place):.0%} of the question's words"
-        )
-
-    return boost
+_FEW_FILES: Final = 5
+"""A name that more documents have says nothing about any of them."""
+_WORD: Final = re.compile(r"\w+")
 
 
-def boost_path(ranking: Ranking) -> Ranking:
-    """Put a file first if the question is the end of its path, with or without extension."""
-    path = extract_path(ranking.plan.text)
-    if not path:
-        return ranking
-    asked = {
-        candidate.place.uri
-        for candidate in ranking.candidates
-        if matches_path_end(candidate.place.uri, path)
-    }
-    if len(asked) > _FEW_FILES:
-        return ranking
-    added = [1.0 if candidate.place.uri in asked else 0.0 for candidate in ranking.candidates]
-    return ranking.add_step(
-        "path", added, lambda _: "the question is its path", whole_document=True
-    )
+def boost_exact(ranking: Ranking) -> Ranking:
+    """Put first what the question is the path or title of, or else the heading.
 
-
-@lru_cache(maxsize=16_384)
-def _name_terms(uri: str, title: str, path: tuple[str, ...]) -> str:
-    """Return the terms of a path, title and headings, each between spaces.
-
-    Cached, since the same chunks recur; one takes about 400 bytes.
+    The end of a path is enough, with or without extension.
     """
-    terms = chain.from_iterable(map(terms_of, (uri, title, *path)))
-    return f" {' '.join(dict.fromkeys(terms))} "
+    path, words = extract_path(ranking.plan.text), _WORD.findall(ranking.plan.text.casefold())
+
+    def is_called(name: str) -> bool:
+        folded = name.casefold()
+        return words[0] in folded and _WORD.findall(folded) == words
+
+    raised = ranking
+    if path:
+        raised = _raise(ranking, "path", lambda place: matches_path_end(place.uri, path))
+    if raised is ranking and words:
+        raised = _raise(ranking, "title", lambda place: is_called(place.title))
+    if raised is ranking and words:
+        raised = _raise(
+            ranking, "heading", lambda place: bool(place.path) and is_called(place.path[-1])
+        )
+    return raised
+
+
+def _raise(ranking: Ranking, stage: str, is_named: Callable[[Place], bool]) -> Ranking:
+    """Raise the chunks with a name, and all of a document that has it, above all others."""
+    named = [
+        candidate.place.lane != "commits" and is_named(candidate.place)
+        for candidate in ranking.candidates
+    ]
+    documents = {
+        document
+        for document, has_name in zip(ranking.candidates.documents, named, strict=True)
+        if has_name
+    }
+    if not 0 < len(documents) <= _FEW_FILES:
+        return ranking
+    return ranking.add_step(
+        stage,
+        [float(has_name) for has_name in named],
+        lambda _: f"the question is its {stage}",
+        whole_document=stage != "heading",
+    )
 
 
 _STEP: Final = 0.01

@@ -1,8 +1,7 @@
 """Rank code by names: of its file, its folder and what it defines.
 
 A question about a thing asks for the place that defines it, and a file is named after its content.
-Tests and examples are demoted unless the question asks for them, and so are further passages of
-the same file.
+Further passages of the same file are demoted.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from lookfar.ports import Definition, Place
-from lookfar.retrieve.locate.file_names import find_inner_folder, is_marginal, is_test
 from lookfar.retrieve.question.names import BETWEEN_NAMES
 from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
 from lookfar.store.keywords.analyser import names_in, terms_of
@@ -22,15 +20,11 @@ FILE_NAME = 0.4
 """Boost for a file named after what is asked for."""
 EXACT_FILE = 0.25
 FOLDER_NAME = 0.25
-DEFINITION = 0.17
+DEFINITION = 0.08
 EXACT_DEFINITION = 0.25
 IN_PACKAGES = 2.0
 """In packages, names of definitions count this many times as much, and names of files and folders
 so much less: people use its definitions and seldom see its files."""
-ASIDE = 0.5
-"""Factor for tests."""
-MARGINAL = 0.7
-"""Factor for examples, declarations and generated code."""
 CROWDING = 0.5
 """Factor for the second passage of a file; squared for the third, and so on."""
 _NAME_ITSELF = 0.5
@@ -38,8 +32,6 @@ _NAME_ITSELF = 0.5
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*")
 _COMPOUND = re.compile(r"[a-z][A-Z]|_|\d|\.|::|#|->")
-_WORD = re.compile(r"\w+")
-_ABOUT_TESTS = frozenset(terms_of("test spec mock fixture"))
 
 Defined = Mapping[Candidate, Sequence["Definition"]]
 """The definitions that begin in each chunk."""
@@ -50,7 +42,7 @@ Judge = Callable[[Ranking, Defined], Ranking]
 
 def boost_file_names(ranking: Ranking) -> Ranking:
     """Boost code in a file, or below a folder, that the question names."""
-    if not _has_code(ranking):
+    if not has_code(ranking):
         return ranking
     scorer = _NameScorer(ranking)
     lifts: dict[tuple[int, int], tuple[float, float]] = {}
@@ -72,7 +64,7 @@ def judge_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
     """Apply all judges to the definitions in the chunks, which are read once."""
 
     def judge(ranking: Ranking) -> Ranking:
-        if not judges or not _has_code(ranking):
+        if not judges or not has_code(ranking):
             return ranking
         # Read all of them: a chunk far behind may be all that is left once tests are demoted.
         defined = read(
@@ -101,53 +93,9 @@ def boost_definitions(ranking: Ranking, defined: Defined) -> Ranking:
     return ranking.add_step("definition", added, lambda c: f"it defines {best_names[c.place]}")
 
 
-def demote_tests(ranking: Ranking) -> Ranking:
-    """Demote tests behind the code they test, and marginal files behind the rest."""
-    if not _has_code(ranking):
-        return ranking
-    wanted = not _ABOUT_TESTS.isdisjoint(ranking.plan.topics)
-    weights: dict[str, float] = {}
-
-    def weight(uri: str) -> float:
-        if uri not in weights:
-            tests = not wanted and is_test(uri)
-            margin = is_marginal(uri)
-            weights[uri] = (ASIDE if tests else 1.0) * (MARGINAL if margin else 1.0)
-        return weights[uri]
-
-    added = [
-        (weight(candidate.place.uri) - 1) * score if candidate.place.lane == "code" else 0.0
-        for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
-    ]
-    return ranking.add_step("aside", added, lambda c: f"factor {weight(c.place.uri):g}",
-                            whole_document=True)  # fmt: skip
-
-
-def demote_inner_code(ranking: Ranking) -> Ranking:
-    """Demote what a package keeps for itself, and its earlier API, behind its public API.
-
-    A folder that the question names is not demoted.
-    """
-    if not ranking.packages or not _has_code(ranking):
-        return ranking
-    words = frozenset(_WORD.findall(ranking.plan.text.lower()))
-    inner: dict[tuple[int, int], bool] = {}
-    for candidate in ranking.candidates:
-        major = ranking.packages.get(candidate.source)
-        if major is not None and candidate.place.lane == "code":
-            folder = find_inner_folder(candidate.place.uri, major)
-            inner[candidate.document] = bool(folder) and folder.strip("_") not in words
-    added = [
-        (MARGINAL - 1) * score if inner.get(candidate.document) else 0.0
-        for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
-    ]
-    return ranking.add_step("inner", added, lambda _: f"factor {MARGINAL:g}",
-                            whole_document=True)  # fmt: skip
-
-
 def demote_repeats(ranking: Ranking) -> Ranking:
     """Halve the score of each further chunk of the same file; the best chunk counts in full."""
-    if not _has_code(ranking):
+    if not has_code(ranking):
         return ranking
     files: dict[tuple[int, int], list[int]] = defaultdict(list)
     for at in ranking.order():
@@ -218,7 +166,7 @@ def find_identifiers(plan: Plan) -> frozenset[str]:
     )
 
 
-def _has_code(ranking: Ranking) -> bool:
+def has_code(ranking: Ranking) -> bool:
     return "code" in ranking.candidates.kinds
 
 

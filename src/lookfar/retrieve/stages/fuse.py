@@ -1,19 +1,18 @@
-"""Fuse keyword, page and vector scores into one: by scaled scores, or by reciprocal ranks.
+"""Fuse keyword, page and vector scores into one between 0 and 1, each scaled to its own range.
 
-Fused scores are between 0 and 1. Scaled scores are the default: on the question sets, fused ranks
-were worse than keywords alone wherever words decide.
+Fusing ranks instead was worse than keywords alone wherever words decide.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lookfar.config import SearchSettings
 from lookfar.retrieve.question.intent import asks_for_history
 from lookfar.retrieve.ranking import Candidate, Candidates, Ranking, Stage
 
@@ -22,12 +21,20 @@ if TYPE_CHECKING:
 
 _CHUNKS_FOR_A_PAGE = 3
 _CHUNKS_FOR_A_FILE = 5
-_BEHIND_CHUNKS = 1e6
+BEHIND_CHUNKS = 1e6
 """Divisor that puts documents matching as a whole behind all matching chunks."""
 _FILE_SHARE = 0.375
 """Share of the whole file in the score of each of its chunks."""
 
 
+_PAGE_SHARE = 0.8
+"""Share of the whole document in the score of its chunks; 0 if nothing but similarity counts."""
+_CODE_VECTORS = 0.8
+"""Weight of meaning for code: questions seldom use the words of code."""
+_SECOND_SHARE = 0.8
+"""Share of the second model in the vector score, where it has a vector."""
+_SECOND_LIFT = 3.0
+"""Factor for the weight of meaning if the second model judged all candidates."""
 _FEWEST_TO_ALIGN = 8
 """Candidates with scores of both models that are needed to compare the scales of these."""
 
@@ -35,88 +42,12 @@ Weigh = Callable[[Ranking, float, float], tuple[float, float]]
 """Adjusts the weights of vectors and keywords to one question."""
 
 
-class SecondTier(NamedTuple):
-    """How much the second model counts where it has a vector."""
-
-    weight: float
-    """Its share of the vector score."""
-    lift: float
-    """The factor for the weight of the vector score."""
-
-
-FIRST_ALONE = SecondTier(0.0, 1.0)
-
-
 def keep_weights(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
     """Return the weights unchanged."""
     return meaning, words
 
 
-def weigh_by_variance(threshold: float, least: float) -> Weigh:
-    """Lower the weight of a retriever whose scores hardly differ, down to the share ``least``."""
-
-    def weigh(ranking: Ranking, meaning: float, words: float) -> tuple[float, float]:
-        if not meaning or not words:
-            return meaning, words
-        reference = _choose_reference(ranking)
-
-        def factor(values: Sequence[float], floor: float | None) -> float:
-            scaled = _scale(np.array(values), 1.0, floor, reference=reference).tolist()
-            mean = sum(scaled) / (len(scaled) or 1)
-            spread = sum((value - mean) ** 2 for value in scaled) / (len(scaled) or 1)
-            return max(least, spread / threshold) if spread < threshold else 1.0
-
-        by_retriever = ranking.candidates.scores_by_retriever
-        by_meaning = meaning * factor(by_retriever.vector, None)
-        by_words = words * factor(by_retriever.keyword, 0.0)
-        whole = (meaning + words) / (by_meaning + by_words or 1.0)
-        return by_meaning * whole, by_words * whole
-
-    return weigh
-
-
-def fuse_by_rank(
-    vector_weight: float,
-    keyword_weight: float,
-    k: int,
-    weigh: Weigh = keep_weights,
-    second: SecondTier = FIRST_ALONE,
-) -> Stage:
-    """Give the first of each retriever 1 / (k + 1), the second 1 / (k + 2), and so on.
-
-    The sums are scaled so that a candidate that is first everywhere gets 1.
-    """
-
-    def fuse(ranking: Ranking) -> Ranking:
-        plan = ranking.plan
-        meaning, words = weigh(ranking, *_mode_weights(ranking, vector_weight, keyword_weight))
-        total = (meaning + words or 1.0) / (k + 1)
-
-        def score_by_rank(scores: Sequence[float], weight: float) -> list[float]:
-            # A retriever without a score for a candidate does not rank it.
-            listed = replace(ranking, scores=tuple(scores)).order()
-            listed = [at for at in listed if scores[at] > 0]
-            place = {at: rank for rank, at in enumerate(listed, 1)}
-            return [
-                weight / (k + place[at]) / total if at in place else 0.0
-                for at in range(len(scores))
-            ]
-
-        if words:
-            matched = [c.keyword or c.page / _BEHIND_CHUNKS for c in ranking.candidates]
-            added = score_by_rank(matched, words)
-            ranking = ranking.add_step("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, by rank")
-        if meaning and plan.vector is not None:
-            cosines = np.array(ranking.candidates.scores_by_retriever.vector)
-            blended = _blend_tiers(ranking, cosines, second.weight).tolist()
-            added = score_by_rank(blended, meaning)
-            ranking = ranking.add_step("vector", added, lambda c: f"{_note_vector(c)}, by rank")
-        return ranking
-
-    return fuse
-
-
-def _mode_weights(ranking: Ranking, vector: float, keyword: float) -> tuple[float, float]:
+def mode_weights(ranking: Ranking, vector: float, keyword: float) -> tuple[float, float]:
     """Return the weights of vectors and keywords for the mode of this question.
 
     Words that do not occur have no vote: of a question in another language than the documents, the
@@ -129,33 +60,36 @@ def _mode_weights(ranking: Ranking, vector: float, keyword: float) -> tuple[floa
     return meaning, words if plan.mode != "vector" else 0.0
 
 
-def fuse_by_score(
-    vector_weight: float,
-    keyword_weight: float,
-    page_share: float,
-    code_vector_weight: float,
-    weigh: Weigh = keep_weights,
-    second: SecondTier = FIRST_ALONE,
-) -> Stage:
+def choose_weights(settings: SearchSettings) -> tuple[float, float, float]:
+    """Return the weights of meaning and words in prose, and that of meaning in code."""
+    if (alpha := settings.alpha) >= 0:
+        return alpha, 1 - alpha, alpha
+    return settings.vector_weight, settings.keyword_weight, _CODE_VECTORS
+
+
+def fuse_by_score(settings: SearchSettings, weigh: Weigh = keep_weights) -> Stage:
     """Scale the scores of each retriever to its own range, then add them.
 
-    Keywords and vectors count twice: for the chunk, and with ``page_share`` for its document, since
+    Keywords and vectors count twice: for the chunk, and with a share for its document, since
     a question is seldom answered in the words of one paragraph. A file of code is scored by its
     best chunks together, since BM25 would punish its length.
     """
 
+    vector_weight, keyword_weight, code_vector_weight = choose_weights(settings)
+    page_share = _PAGE_SHARE if settings.boosts else 0.0
+
     def fuse(ranking: Ranking) -> Ranking:
         candidates = ranking.candidates
         prose = np.array([lane != "code" for lane in candidates.lanes], dtype=np.bool_)
-        meaning, words = weigh(ranking, *_mode_weights(ranking, vector_weight, keyword_weight))
-        lift = _measure_lift(candidates, second)
+        meaning, words = weigh(ranking, *mode_weights(ranking, vector_weight, keyword_weight))
+        lift = _measure_lift(candidates)
         meaning *= lift
         total = meaning + words or 1.0
         chunk, page = (1 - page_share) / total, page_share / total
         # The same weights for code, as shares of 1.
         near_code = _weigh_code(ranking, bool(meaning), bool(words), code_vector_weight, lift)
         own = 1 - _FILE_SHARE
-        scaled = partial(_scale, reference=_choose_reference(ranking))
+        scaled = partial(scale, reference=choose_reference(ranking))
         by_words = by_meaning = np.zeros(len(candidates))
         if words:
             by_retriever = candidates.scores_by_retriever
@@ -171,12 +105,12 @@ def fuse_by_score(
                 whole_document=True,
             )
         if meaning:
-            nearness = _blend_tiers(ranking, _align_models(ranking, prose), second.weight)
+            nearness = blend_models(ranking, _align_models(ranking, prose))
             vector = scaled(nearness, 1.0)
             page_near = scaled(_score_pages(candidates, nearness.tolist()), meaning * page)
             by_meaning = near_code * own * vector
             by_vector = np.where(prose, meaning * chunk * vector, by_meaning).tolist()
-            ranking = ranking.add_step("vector", by_vector, _note_vector)
+            ranking = ranking.add_step("vector", by_vector, note_vector)
             ranking = ranking.add_step(
                 "page vector",
                 np.where(prose, page_near, 0.0).tolist(),
@@ -239,9 +173,7 @@ def _align_models(ranking: Ranking, prose: NDArray[np.bool_]) -> NDArray[np.floa
     return np.where(prose, values, low + (values - least) / width * (high - low))
 
 
-def _blend_tiers(
-    ranking: Ranking, nearness: NDArray[np.float64], weight: float
-) -> NDArray[np.float64]:
+def blend_models(ranking: Ranking, nearness: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the cosines with those of the second model blended in, where there are any.
 
     Cosines of two models are never compared as they are: those of the second are first scaled
@@ -249,7 +181,7 @@ def _blend_tiers(
     nor loses by having a vector of the second model, only by what that says.
     """
     scores = ranking.candidates.scores_by_retriever.quality
-    if not weight or len(scores) - scores.count(None) < _FEWEST_TO_ALIGN:
+    if len(scores) - scores.count(None) < _FEWEST_TO_ALIGN:
         return nearness
     known = np.array([score is not None for score in scores], dtype=np.bool_)
     second = np.array([score for score in scores if score is not None])
@@ -259,17 +191,17 @@ def _blend_tiers(
         return nearness
     aligned = first.mean() + (second - second.mean()) * (first.std() / spread)
     blended = nearness.copy()
-    blended[known] = (1 - weight) * first + weight * aligned
+    blended[known] = (1 - _SECOND_SHARE) * first + _SECOND_SHARE * aligned
     return blended
 
 
-def _measure_lift(candidates: Candidates, second: SecondTier) -> float:
+def _measure_lift(candidates: Candidates) -> float:
     """Return the factor for the weight of meaning; it grows with the share of scored candidates."""
     judged = len(candidates) - candidates.scores_by_retriever.quality.count(None)
-    return 1 + (second.lift - 1) * judged / (len(candidates) or 1)
+    return 1 + (_SECOND_LIFT - 1) * judged / (len(candidates) or 1)
 
 
-def _note_vector(candidate: Candidate) -> str:
+def note_vector(candidate: Candidate) -> str:
     """Name the models that judged a chunk, each with its own cosine."""
     if candidate.quality is None:
         return f"cosine {candidate.vector:.3f}"
@@ -290,7 +222,7 @@ def _score_pages(candidates: Candidates, nearness: Sequence[float]) -> NDArray[n
     return np.array([page[document] for document in candidates.documents])
 
 
-def _choose_reference(ranking: Ranking) -> NDArray[np.bool_] | None:
+def choose_reference(ranking: Ranking) -> NDArray[np.bool_] | None:
     """Return which candidates' best and worst scores define the scale; ``None`` if all do.
 
     Commits are excluded if there are documents, whose scores must not depend on the history.
@@ -303,7 +235,7 @@ def _choose_reference(ranking: Ranking) -> NDArray[np.bool_] | None:
     return np.array([lane != "commits" for lane in ranking.candidates.lanes])
 
 
-def _scale(
+def scale(
     values: NDArray[np.float64],
     share: float,
     floor: float | None = None,

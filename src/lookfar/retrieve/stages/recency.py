@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from lookfar.ports import Snapshot
 from lookfar.retrieve.neighbours.mentions import read_front_matter
 from lookfar.retrieve.ranking import Ranking, Source, Stage
 
 _DAY = 86_400.0
+
+RECENT: Final = ((7, 1.2), (30, 1.1))
+"""The ages in days of recently changed documents, and their factors."""
 
 Tier = tuple[float, float]
 """An age in days, and the factor up to that age."""

@@ -30,6 +30,21 @@ _INTO_TOPIC: Final = re.compile(r"^Merge .*\binto\b", re.IGNORECASE)
 _MERGE: Final = re.compile(r"\bmerg(?:e|es|ed|ing)\b|\bpull requests?\b|#\d", re.IGNORECASE)
 
 
+def rank_commits(weight: float, sources: Sequence[Source]) -> Stage:
+    """Weigh commits by all that is known of them."""
+    others = [weigh_commits(weight), credit_merged_commits(sources), weigh_merges(sources)]
+
+    def rank(ranking: Ranking) -> Ranking:
+        if "commits" not in ranking.candidates.kinds:
+            return ranking
+        ranking = boost_titles(ranking)
+        for stage in others:
+            ranking = stage(ranking)
+        return ranking
+
+    return rank
+
+
 def weigh_commits(weight: float) -> Stage:
     """Lower commits that compete with documents, and raise them if the question is about history.
 
@@ -39,7 +54,7 @@ def weigh_commits(weight: float) -> Stage:
     def weigh(ranking: Ranking) -> Ranking:
         kinds = ranking.candidates.kinds
         plan = ranking.plan
-        if "commits" not in kinds or len(kinds) == 1 or "commits" in plan.filters.lanes:
+        if len(kinds) == 1 or "commits" in plan.filters.lanes:
             return ranking
         factor = _IN_HISTORY if asks_for_history(plan.text) else weight
         added = [
@@ -84,7 +99,7 @@ def weigh_merges(sources: Sequence[Source]) -> Stage:
 
     def weigh(ranking: Ranking) -> Ranking:
         kinds = ranking.candidates.kinds
-        if "commits" not in kinds or _MERGE.search(ranking.plan.text):
+        if _MERGE.search(ranking.plan.text):
             return ranking
         factor = _MERGE_AMONG_COMMITS if len(kinds) == 1 else _WITHOUT_FILES
         commits = [

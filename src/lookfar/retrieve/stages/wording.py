@@ -15,6 +15,10 @@ _FARTHEST = 3
 """Largest distance of two words in a question that form a pair."""
 _MOST_PAIRS = 8
 """A question with more pairs was pasted, and shares common phrases with many texts."""
+_PAIRS = 0.1
+"""Boost for a passage with all word pairs of the question."""
+_SYNONYMS = 0.001
+"""The same for words of the question or their synonyms: enough to decide between equals."""
 _SYNONYM = 0.5
 """Weight of a synonym, relative to the word itself."""
 
@@ -24,19 +28,17 @@ Chunk = tuple[int, int]
 """See ``Candidate.chunk``."""
 
 
-def boost_word_pairs(weight: float, sources: Sequence[Source]) -> Stage:
+def boost_word_pairs(sources: Sequence[Source]) -> Stage:
     """Boost by the share of the question's word pairs that a passage contains."""
 
     def lift(ranking: Ranking) -> Ranking:
-        if not weight or ranking.plan.mode == "vector":
+        if ranking.plan.mode == "vector" or not find_word_pairs(ranking.plan):
             return ranking
-        if not find_word_pairs(ranking.plan):
-            return ranking
-        near = [ranking.candidates[at] for at in within_reach(ranking, weight)]
+        near = [ranking.candidates[at] for at in within_reach(ranking, _PAIRS)]
         # Code is ranked by its names.
         prose = [candidate for candidate in near if candidate.place.lane != "code"]
         shares = score_word_pairs(ranking, sources, prose)
-        return _boost(ranking, weight, shares, "phrase", "of the question's word pairs")
+        return _boost(ranking, _PAIRS, shares, "phrase", "of the question's word pairs")
 
     return lift
 
@@ -66,7 +68,7 @@ def score_word_pairs(
     }
 
 
-def boost_synonyms(weight: float, sources: Sequence[Source]) -> Stage:
+def boost_synonyms(sources: Sequence[Source]) -> Stage:
     """Boost passages with the question's words, or by less with their synonyms."""
 
     def lift(ranking: Ranking) -> Ranking:
@@ -77,13 +79,13 @@ def boost_synonyms(weight: float, sources: Sequence[Source]) -> Stage:
         if plan.concepts:
             near = dict.fromkeys(plan.concepts, _SYNONYM)
             groups.append({**near, **dict.fromkeys(plan.terms, 1.0)})
-        if not groups or not weight or plan.mode == "vector":
+        if not groups or plan.mode == "vector":
             return ranking
-        among = [ranking.candidates[at] for at in within_reach(ranking, weight)]
+        among = [ranking.candidates[at] for at in within_reach(ranking, _SYNONYMS)]
         matched = _look_up(sources, among, lambda snapshot, at: snapshot.wording(groups, at))
         shares = {chunk: share / len(groups) for chunk, share in matched.items()}
         return _boost(
-            ranking, weight, shares, "synonyms", "of the question's words or their synonyms"
+            ranking, _SYNONYMS, shares, "synonyms", "of the question's words or their synonyms"
         )
 
     return lift

@@ -41,15 +41,10 @@ _MAX_NANOSECONDS: Final = 2**63 - 1
 _DOCUMENTS: Final = Filters(lanes=("docs",))
 _BY_SIMILARITY: Final[Json] = {
     "fusion": "weighted",
-    "name_boost": 0.0,
-    "page_share": 0.0,
-    "link_lift": 0.0,
-    "below_lift": 0.0,
-    "described_lift": 0.0,
+    "boosts": False,
     "join_neighbours": False,
     "communities": False,
     "recency": False,
-    "verbatim": False,
 }
 """Search settings without anything that lifts a hit apart from its similarity."""
 
