@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookfar import config
-from lookfar.config import PRESETS, Settings, describe, load
-from lookfar.config.schema import RULES
+from lookfar.config import PRESETS, Settings, describe, load, loading
+from lookfar.config.schema import RETIRED, RULES
 from lookfar.errors import InvalidConfig, IOFailed
 
 EVERYTHING = {doc.key: doc for doc in describe()}
@@ -385,6 +385,42 @@ def test_unknown_keys(place: Place, text: str, key: str, suggestion: str) -> Non
     assert error.details["file"] == str(place.root / "lookfar.toml")
     assert key in error.message
     assert suggestion in error.hint
+
+
+def test_retired_settings_are_noted_and_change_nothing(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Fails if an upgrade makes the settings of an earlier version an error."""
+    loading._note_retired.cache_clear()
+    place.user("[search]\npage_share = 0.9\ntop_k = 4\n")
+    place.project("[search]\nlink_lift = 7\n")
+    settings = place.load({"search.verbatim": False}, LOOKFAR_SEARCH_NAME_BOOST="much")
+    assert settings.search.top_k == 4
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == 4
+    for name, where in (
+        ("search.page_share", str(place.user_file)),
+        ("search.link_lift", "lookfar.toml"),
+        ("search.verbatim", ""),
+        ("search.name_boost", "LOOKFAR_SEARCH_NAME_BOOST"),
+    ):
+        (text,) = [text for text in texts if text.startswith(f"{name} ")]
+        assert where in text
+        assert text.endswith("no longer has an effect. You can remove it.")
+    place.load({"search.verbatim": False}, LOOKFAR_SEARCH_NAME_BOOST="much")
+    assert len(caplog.records) == 4, "noted once"
+
+
+def test_retired_settings_are_not_settings(place: Place) -> None:
+    assert not RETIRED & set(RULES)
+    with pytest.raises(InvalidConfig, match="no longer has an effect"):
+        config.check_key("search.page_share")
+
+
+def test_boosts_are_a_setting(place: Place) -> None:
+    assert place.load().search.boosts
+    place.project("[search]\nboosts = false\n")
+    assert not place.load().search.boosts
 
 
 def test_unknown_explicit_keys(place: Place) -> None:

@@ -65,7 +65,7 @@ def notes(settings: Settings) -> dict[str, str]:
 
 def test_each_level_is_above_the_one_before(machine: Machine) -> None:
     top_k = {"retrieval": {"defaultTopK": 11}}
-    machine.write(machine.home / ".config/lookfar/config.toml", "[search]\nrecency_days = 1\n")
+    machine.write(machine.home / ".config/lookfar/config.toml", "[search]\nrrf_k = 50\n")
     assert machine.load("msrl").search.top_k == 8  # its preset
     machine.write(machine.root / FILES["msrl"], top_k)
     assert machine.load("msrl").search.top_k == 11

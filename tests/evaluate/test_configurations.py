@@ -28,7 +28,7 @@ def state(folder: Path) -> dict[str, bytes]:
     [
         ({}, False),
         ({"search.mode": "keyword"}, False),
-        ({"search.vector_weight": 0.9, "search.page_share": 0.1}, False),
+        ({"search.vector_weight": 0.9, "search.boosts": False}, False),
         ({"chunk.max_tokens": 64}, True),
         ({"embed.provider": "none"}, True),
         ({"sources.exclude": ["roads.md"]}, True),

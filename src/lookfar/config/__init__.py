@@ -43,6 +43,7 @@ from lookfar.config.loading import (
 )
 from lookfar.config.presets import PRESETS as PRESETS
 from lookfar.config.schema import (
+    RETIRED as RETIRED,
     SettingDoc as SettingDoc,
     Value as Value,
     as_dict as as_dict,

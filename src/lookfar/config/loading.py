@@ -123,6 +123,12 @@ def check_value(key: str, value: object) -> Value:
 
 def check_key(name: str) -> str:
     """Return ``name`` if it is a setting; otherwise raise ``InvalidConfig`` with a suggestion."""
+    if name in RETIRED:
+        raise InvalidConfig(
+            f"{name} no longer has an effect.",
+            hint="Leave it out. To remove it from a file: lookfar config unset",
+            details={"key": name},
+        )
     if name not in RULES:
         reject_unknown(name, list(RULES), "explicit", "the command line")
     return name

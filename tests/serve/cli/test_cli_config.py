@@ -230,3 +230,15 @@ def test_a_file_that_cannot_be_edited_safely_is_refused(user_file: Path) -> None
     assert result.exit_code == 2
     assert "Change it with an editor" in result.stderr
     assert user_file.read_text() == text
+
+
+def test_a_setting_without_effect_cannot_be_set_but_removed(user_file: Path) -> None:
+    """Seen to fail with the advice to correct the name."""
+    write(user_file, "[search]\npage_share = 0.5\ntop_k = 5\n")
+    for arguments in (("set", "search.page_share", "0.4"), ("get", "search.page_share")):
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert "search.page_share no longer has an effect." in result.stderr
+        assert "lookfar config unset" in result.stderr
+    assert run("unset", "search.page_share").exit_code == 0
+    assert user_file.read_text() == "[search]\ntop_k = 5\n"

@@ -191,11 +191,15 @@ def test_settings_have_the_type_that_they_need(handbook: Path, ask: Ask) -> None
         "sources.include=*.md, nothing/**",
         "sources.max_file_bytes=500KB",
         "sources.respect_ignore_files=false",
-        "search.name_boost=0.1",
+        "search.title_weight=0.1",
         "chunk.max_tokens=300",
     ]
     arguments = [part for setting in given for part in ("--set", setting)]
     assert ask("index", handbook, *arguments)["added"] == 4
+
+
+def test_a_setting_of_an_earlier_version_is_not_an_error(handbook: Path, run: Run) -> None:
+    assert run("index", handbook, "--set", "search.page_share=0.5").exit_code == 0
 
 
 def test_progress_is_not_on_stdout(handbook: Path, process: Process) -> None:

@@ -168,10 +168,12 @@ def set_(key: str, value: str, project: bool, path: str, as_json: bool) -> None:
 @output_options
 def unset(key: str, project: bool, path: str, as_json: bool) -> None:
     """Remove a setting from a file, so that another file or its default applies."""
-    from lookfar.config import check_key
+    from lookfar.config import RETIRED, check_key
     from lookfar.serve.setup import toml_text
 
-    name = check_key(clean_text(key))
+    name = clean_text(key)
+    if name not in RETIRED:
+        check_key(name)
     before = _read_file(_settings_file(project, path), project) or ""
     file = _edit_file(project, path, lambda text: toml_text.drop(text, tuple(name.split("."))))
     removed = (_read_file(file, project) or "") != before
