@@ -51,7 +51,7 @@ def opened(root: Path, tmp_path: Path) -> Iterator[Open]:
                 "index.max_auto_files": 0,
                 "chunk.max_tokens": 60,
                 "chunk.min_tokens": 0,
-                "search.page_share": 0.0,
+                "search.boosts": False,
             }
             settings |= {f"search.{key}": value for key, value in search.items()}
             library = Library.open(root, index_dir=tmp_path / "index", settings=settings)

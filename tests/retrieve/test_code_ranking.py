@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from lookfar.config import SearchSettings
 from lookfar.model import Lane
 from lookfar.ports import Definition, Place
 from lookfar.retrieve.locate.file_names import find_major_version
 from lookfar.retrieve.ranking import Candidate, Ranking
-from lookfar.retrieve.stages import code
+from lookfar.retrieve.stages import aside, code
 from lookfar.retrieve.stages.fuse import fuse_by_score
 from lookfar.store.keywords.analyser import terms_of
 
@@ -129,7 +130,7 @@ def test_inner_and_earlier_code_of_a_package_is_demoted(
     ranking = replace(ranking, scores=(0.6, 0.55, 0.5))
     if major is not None:
         ranking = replace(ranking, packages={0: major})
-    assert first(code.demote_inner_code(ranking)) == first_uri
+    assert first(aside.demote_inner_code(ranking)) == first_uri
 
 
 @pytest.mark.parametrize(
@@ -174,25 +175,25 @@ def test_definitions_of_all_code_are_read_once(
     ("uri", "counts"),
     [
         ("src/core.py", 1.0),
-        ("tests/core.py", code.ASIDE),
-        ("pkg/core_test.go", code.ASIDE),
-        ("src/CoreTest.java", code.ASIDE),
-        ("web/core.spec.ts", code.ASIDE),
+        ("tests/core.py", aside.ASIDE),
+        ("pkg/core_test.go", aside.ASIDE),
+        ("src/CoreTest.java", aside.ASIDE),
+        ("web/core.spec.ts", aside.ASIDE),
         ("src/contest.py", 1.0),
         ("lib/testing.py", 1.0),
-        ("types/core.d.ts", code.MARGINAL),
-        ("examples/core.py", code.MARGINAL),
-        ("examples/tests/core.py", code.ASIDE * code.MARGINAL),
+        ("types/core.d.ts", aside.MARGINAL),
+        ("examples/core.py", aside.MARGINAL),
+        ("examples/tests/core.py", aside.ASIDE * aside.MARGINAL),
     ],
 )
 def test_tests_and_marginal_files_are_demoted(
     rank_files: Callable[..., Ranking], uri: str, counts: float
 ) -> None:
-    assert code.demote_tests(rank_files("core", uri)).scores[0] == pytest.approx(0.5 * counts)
+    assert aside.demote_tests(rank_files("core", uri)).scores[0] == pytest.approx(0.5 * counts)
 
 
 def test_tests_are_not_demoted_if_asked_for(rank_files: Callable[..., Ranking]) -> None:
-    assert code.demote_tests(rank_files("core test", "tests/core.py")).scores == (0.5,)
+    assert aside.demote_tests(rank_files("core test", "tests/core.py")).scores == (0.5,)
 
 
 def test_further_passages_of_a_file_are_demoted(
@@ -217,8 +218,8 @@ def test_prose_is_not_changed(rank_files: Callable[..., Ranking]) -> None:
     for stage in (
         code.boost_file_names,
         code.judge_definitions(lambda _: {}, [code.boost_definitions]),
-        code.demote_tests,
-        code.demote_inner_code,
+        aside.demote_tests,
+        aside.demote_inner_code,
         code.demote_repeats,
     ):
         assert stage(prose).scores == prose.scores
@@ -256,7 +257,7 @@ def test_file_is_scored_by_its_best_chunks_together(
         for place, keyword, page in zip(places, (4.0, 4.0, 4.0), (1.0, 1.0, 9.0), strict=True)
     ]
     ranking = make_ranking(candidates, mode="keyword", vector=None)
-    fused = fuse_by_score(0.25, 0.75, 0.6, 0.6)(ranking)
+    fused = fuse_by_score(SearchSettings())(ranking)
     # 0.625 for the chunk, and up to 0.375 for its file, relative to the best file.
     assert fused.scores == pytest.approx((1.0, 1.0, 0.625 + 0.375 / 2))
 
@@ -269,8 +270,10 @@ def test_vectors_count_more_for_code_than_for_prose(
             Candidate(make_place(1, document=1)._replace(lane=lane), 1.0, 1.0, 0.1),
             Candidate(make_place(2, document=2)._replace(lane=lane), 0.0, 0.0, 0.9),
         ]
-        fused = fuse_by_score(0.25, 0.75, 0.0, 0.6)(make_ranking(candidates))
+        fused = fuse_by_score(SearchSettings(vector_weight=0.25, keyword_weight=0.75))(
+            make_ranking(candidates)
+        )
         return fused.scores[1]
 
     assert near("docs") == pytest.approx(0.25)
-    assert near("code") == pytest.approx(0.6 * 0.625 + 0.375)
+    assert near("code") == pytest.approx(0.8 * 0.625 + 0.375)

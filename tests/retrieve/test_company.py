@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -12,20 +11,17 @@ import pytest
 from lookfar import Library, config
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.build import Build
-from lookfar.model import Filters, Relation
+from lookfar.model import Filters
 from lookfar.ports import CollectionSnapshot
+from lookfar.retrieve.compat import add_linked, boost_community
 from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking, Source
 from lookfar.retrieve.stages import entries
 from lookfar.retrieve.stages.entries import Entry, forget_entries, split_entries
-from lookfar.retrieve.stages.links import add_linked, boost_community, boost_linked
 from lookfar.retrieve.stages.recency import boost_recent
 from lookfar.sources.confine import Root
 from lookfar.store.sqlite.store import CollectionStore
 
 DAY = 86_400.0
-EQUAL: dict[Relation, float] = {
-    "links_to": 1.0, "implements": 1.0, "tests": 1.0, "related": 1.0, "transclusion": 1.0,
-}  # fmt: skip
 FILES = {
     "guide.md": "# Guide\n\nSee [setup](setup.md).\n\n## See also\n\n[colours](colours.md)\n",
     "guide/install.md": "# Install\n\nHow it is installed.\n",
@@ -96,99 +92,13 @@ def describe_links(ranking: Ranking, uri: str) -> list[str]:
     return [f"{step.stage}: {step.note}" for step in ranking.explain(at)[1:]]
 
 
-# --- one link away --------------------------------------------------------------------------------
-
-
-def test_linked_documents_get_a_share_of_the_seed_score(ask: Ask) -> None:
-    """Fails if links are followed backwards, or if the target's own score counts."""
-    ranking, sources = ask({"guide.md": 0.8, "setup.md": 0.5, "alone.md": 0.5})
-    lifted = boost_linked(1, 0.1, 0.0, EQUAL, sources)(ranking)
-    assert scores(lifted) == {"guide.md": 0.8, "setup.md": 0.58, "alone.md": 0.5}
-    assert describe_links(lifted, "setup.md") == ["links: linked from guide.md"]
-    assert describe_links(lifted, "alone.md") == []
-    assert lifted.steps[-1].whole_document
-
-
-def test_only_the_best_seeds_lead(ask: Ask) -> None:
-    ranking, sources = ask({"alone.md": 0.9, "guide.md": 0.8, "setup.md": 0.5})
-    assert scores(boost_linked(1, 0.1, 0.2, EQUAL, sources)(ranking)) == scores(ranking)
-    assert scores(boost_linked(2, 0.1, 0.2, EQUAL, sources)(ranking))["setup.md"] == 0.58
-
-
-def test_strongest_link_counts_and_links_do_not_add_up(ask: Ask) -> None:
-    """Below the guide, and linked from a note; two that link to each other both gain."""
-    ranking, sources = ask({"guide.md": 0.8, "notes/one.md": 0.6, "guide/install.md": 0.1})
-    lifted = boost_linked(2, 0.1, 0.25, EQUAL, sources)(ranking)
-    assert scores(lifted)["guide/install.md"] == 0.3
-    stronger = boost_linked(2, 0.5, 0.25, EQUAL, sources)(ranking)
-    assert scores(stronger)["guide/install.md"] == 0.4
-    assert describe_links(stronger, "guide/install.md") == [
-        "links: transclusion, linked from notes/one.md"
-    ]
-    ranking, sources = ask({"guide.md": 0.8, "setup.md": 0.6})
-    assert scores(boost_linked(3, 0.1, 0.5, EQUAL, sources)(ranking)) == {
-        "guide.md": 0.86, "setup.md": 0.68,
-    }  # fmt: skip
-
-
-def test_first_seed_by_uri_is_named_among_equals(tmp_path: Path) -> None:
-    """Fails if document numbers decide, which change with a rebuild."""
-    pages = {name: f"# {name}\n\n[c](c.md)\n" for name in ("a.md", "b.md")}
-    index(tmp_path, {**pages, "c.md": "# C\n\nhere\n"}).close()
-    store = index(tmp_path, {"a.md": "# a.md\n\nAgain [c](c.md)\n"})
-    with closing(store), store.snapshot() as snapshot:
-        chunks = [snapshot.chunks(uri)[0] for uri in ("a.md", "b.md", "c.md")]
-        assert chunks[0].document > chunks[1].document
-        plan = Plan("c", "keyword", 10, Filters(), ("c",), {}, None, 1.0)
-        candidates = Candidates(Candidate(place, 0.0, 0.0, 0.0) for place in chunks)
-        ranking = Ranking(plan, candidates, (0.5, 0.5, 0.1))
-        sources = [Source("files", plan, snapshot, snapshot.text)]
-        lifted = boost_linked(2, 0.1, 0.0, EQUAL, sources)(ranking)
-        assert lifted.explain(2)[0].note == "linked from a.md"
-
-
-def test_links_are_weighted_by_relation(ask: Ask) -> None:
-    weights: dict[Relation, float] = {
-        "links_to": 1.0, "implements": 4.0, "tests": 3.0, "related": 0.5, "transclusion": 2.0,
-    }  # fmt: skip
-    ranking, sources = ask({"guide.md": 0.8, "setup.md": 0.1, "colours.md": 0.1})
-    lifted = boost_linked(1, 0.1, 0.0, weights, sources)(ranking)
-    assert scores(lifted) == {"guide.md": 0.8, "setup.md": 0.18, "colours.md": 0.14}
-    assert describe_links(lifted, "colours.md") == ["links: related, linked from guide.md"]
-    ranking, sources = ask({"notes/one.md": 0.5, "guide/install.md": 0.1, "tool.py": 0.1})
-    lifted = boost_linked(1, 0.1, 0.0, weights, sources)(ranking)
-    assert scores(lifted) == {"notes/one.md": 0.5, "guide/install.md": 0.2, "tool.py": 0.3}
-    ranking, sources = ask({"tests/test_plan.md": 0.5, "notes/one.md": 0.1})
-    lifted = boost_linked(1, 0.1, 0.0, weights, sources)(ranking)
-    assert scores(lifted)["notes/one.md"] == 0.25
-
-
-def test_page_leads_to_pages_in_its_folder(ask: Ask) -> None:
-    """Not further down, not back, and not from one page in a folder to the next."""
-    ranking, sources = ask(
-        {"guide.md": 0.8, "guide/install.md": 0.5, "guide/deep/more.md": 0.5, "setup.md": 0.5}
-    )
-    lifted = boost_linked(4, 0.0, 0.25, EQUAL, sources)(ranking)
-    assert scores(lifted) == {
-        "guide.md": 0.8, "guide/install.md": 0.7, "guide/deep/more.md": 0.5, "setup.md": 0.5,
-    }  # fmt: skip
-    assert describe_links(lifted, "guide/install.md") == ["links: below guide.md"]
-    ranking, sources = ask({"notes/_index.md": 0.4, "notes/one.md": 0.3})
-    assert scores(boost_linked(1, 0.0, 0.25, EQUAL, sources)(ranking))["notes/one.md"] == 0.4
-
-
-def test_code_is_never_a_seed(ask: Ask) -> None:
-    ranking, sources = ask({"tool.py": 0.9, "guide.md": 0.8, "setup.md": 0.5})
-    assert scores(boost_linked(1, 0.1, 0.0, EQUAL, sources)(ranking))["setup.md"] == 0.58
-
-
 # --- joining --------------------------------------------------------------------------------------
 
 
 def test_linked_documents_are_added_with_half_the_score(ask: Ask) -> None:
     """Documents already found have at least half, and no second link is followed."""
     ranking, sources = ask({"notes/one.md": 0.8, "tool.py": 0.1})
-    joined = add_linked(1, 0.5, EQUAL, sources)(ranking)
+    joined = add_linked(1, sources)(ranking)
     assert scores(joined) == {"notes/one.md": 0.8, "tool.py": 0.4, "guide/install.md": 0.4}
     at = len(joined.candidates) - 1
     assert [step.stage for step in joined.explain(at)] == ["neighbour"]
@@ -196,10 +106,15 @@ def test_linked_documents_are_added_with_half_the_score(ask: Ask) -> None:
     assert joined.order()[1] == at
 
 
+def test_code_is_never_a_seed(ask: Ask) -> None:
+    ranking, sources = ask({"tool.py": 0.9, "setup.md": 0.5})
+    assert scores(add_linked(1, sources)(ranking))["guide.md"] == 0.25
+
+
 def test_filtered_documents_are_not_added(ask: Ask) -> None:
     for filters in (Filters(prefix="notes/"), Filters(glob="notes/*.md")):
         ranking, sources = ask({"notes/one.md": 0.8}, filters)
-        assert scores(add_linked(1, 0.5, EQUAL, sources)(ranking)) == {"notes/one.md": 0.8}
+        assert scores(add_linked(1, sources)(ranking)) == {"notes/one.md": 0.8}
 
 
 # --- communities ----------------------------------------------------------------------------------
@@ -310,7 +225,7 @@ def test_the_page_that_an_entry_describes_is_lifted(
 
 
 def test_entries_that_share_no_word_with_the_question_describe_nothing(overview: Library) -> None:
-    hits = overview.search("sharp tool", explain=True).hits
+    hits = overview.search("sharp guide", explain=True).hits
     notes = [step.note for hit in hits for step in hit.explanation if step.stage == "links"]
     assert not any("described" in note for note in notes)
 
@@ -364,15 +279,10 @@ def stages_of(library: Library, query: str, uri: str) -> list[str]:
     ("settings", "given", "absent"),
     [
         ({}, "links", ("community", "recent", "neighbour")),
-        ({"search.neighbours": 0}, "", ("links",)),
-        ({"search.link_lift": 0, "search.described_lift": 0}, "", ("links",)),
-        ({"search.link_lift": 0}, "links", ()),
-        ({"search.edge_related": 0, "search.edge_implements": 0}, "links", ()),
+        ({"search.boosts": False}, "", ("links", "phrase", "word for word", "title", "heading")),
         ({"search.communities": True}, "community", ()),
         ({"search.communities": True, "search.community_factor": 1}, "", ("community",)),
         ({"search.recency": True}, "recent", ()),
-        ({"search.recency": True, "search.recency_days": 0, "search.recency_late_days": 0}, "",
-         ("recent",)),
     ],
 )  # fmt: skip
 def test_settings_switch_each_stage(
@@ -394,11 +304,9 @@ def test_settings_switch_each_stage(
 
 def test_ragdocs_preset_enables_all_of_them() -> None:
     chosen = config.load(None, {"preset": "ragdocs"}, {}).search
-    assert (chosen.join_neighbours, chosen.neighbour_score) == (True, 0.5)
+    assert chosen.join_neighbours
     assert (chosen.communities, chosen.community_factor) == (True, 1.1)
     assert chosen.recency
-    assert (chosen.recency_days, chosen.recency_factor) == (7, 1.2)
-    assert (chosen.recency_late_days, chosen.recency_late_factor) == (30, 1.1)
 
 
 def test_links_of_a_document_report_their_relation(tmp_path: Path) -> None:
@@ -428,7 +336,7 @@ def test_neighbour_is_added_if_enabled(tmp_path: Path) -> None:
     root = write_files(
         tmp_path,
         {
-            "guide.md": "# Zebra\n\nzebra [rules](rules.md)\n",
+            "guide.md": "# Animals\n\nzebra [rules](rules.md)\n",
             "rules.md": "# Rules\n\nof crossings\n",
         },
     )

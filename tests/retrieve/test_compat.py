@@ -1,4 +1,4 @@
-"""Factors by kind, docstring, size, name and path of code, computed by hand."""
+"""Ranking as other systems do: factors of code, computed by hand."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from lookfar.model import Lane, SymbolKind
 from lookfar.ports import Definition, Place
+from lookfar.retrieve import compat
 from lookfar.retrieve.question.intent import detect_intents
 from lookfar.retrieve.ranking import Candidate, Candidates, Ranking
-from lookfar.retrieve.stages import factors
 from lookfar.store.keywords.analyser import names_in, terms_of
 
 Defined = dict[Candidate, list[Definition]]
@@ -67,37 +67,37 @@ def test_requested_kind_counts_more(make_code_ranking: Made) -> None:
     ranking, defined = make_code_ranking(
         "date function", ("Date", "class", False), ("date", "method", False)
     )
-    judged = factors.boost_kind(1.3, 1.15)(ranking, defined)
-    assert judged.scores == pytest.approx((0.5, 0.5 * 1.3))
+    judged = compat.boost_kind(ranking, defined)
+    assert judged.scores == pytest.approx((0.5, 0.5 * compat.KIND))
     assert judged.explain(1)[-1].note == "the question is about: function"
     ranking, defined = make_code_ranking(
         "date class", ("Date", "class", False), ("date", "method", False)
     )
-    assert factors.boost_kind(1.3, 1.15)(ranking, defined).scores == pytest.approx((0.5 * 1.3, 0.5))
+    assert compat.boost_kind(ranking, defined).scores == pytest.approx((0.5 * compat.KIND, 0.5))
 
 
 def test_topic_of_code_is_found_by_names(make_code_ranking: Made) -> None:
     """A question about logins boosts code that checks passwords, though they share no word."""
     defines = ("check_password", "function", False), ("print_page", "function", False)
-    judged = factors.boost_kind(1.3, 1.15)(*make_code_ranking("how does login work", *defines))
-    assert judged.scores == pytest.approx((0.5 * 1.15, 0.5))
+    judged = compat.boost_kind(*make_code_ranking("how does login work", *defines))
+    assert judged.scores == pytest.approx((0.5 * compat.TOPIC, 0.5))
     same = make_code_ranking("how do pages look", *defines)
-    assert factors.boost_kind(1.3, 1.15)(*same) is same[0]
+    assert compat.boost_kind(*same) is same[0]
 
 
 def test_documented_code_counts_more(make_code_ranking: Made) -> None:
-    judged = factors.boost_documented(1.05)(
+    judged = compat.boost_documented(
         *make_code_ranking("x", ("a", "function", True), ("b", "function", False))
     )
-    assert judged.scores == pytest.approx((0.5 * 1.05, 0.5))
+    assert judged.scores == pytest.approx((0.5 * compat.DOCUMENTED, 0.5))
 
 
-@pytest.mark.parametrize(("least", "counts"), factors.LARGE)
+@pytest.mark.parametrize(("least", "counts"), compat.LARGE)
 def test_large_code_counts_less(make_code_ranking: Made, least: int, counts: float) -> None:
     ranking, _ = make_code_ranking("x", ("a", "function", False), ("b", "function", False))
     small, large = ranking.candidates
     large = large._replace(place=large.place._replace(end=large.place.start + least))
-    judged = factors.demote_large(replace(ranking, candidates=Candidates((small, large))))
+    judged = compat.demote_large(replace(ranking, candidates=Candidates((small, large))))
     assert judged.scores == pytest.approx((0.5, 0.5 * counts))
 
 
@@ -113,13 +113,13 @@ def test_large_code_counts_less(make_code_ranking: Made, least: int, counts: flo
     ],
 )
 def test_name_ladder(make_code_ranking: Made, query: str, name: str, counts: float) -> None:
-    judged = factors.boost_names_by_ladder(*make_code_ranking(query, (name, "function", False)))
+    judged = compat.boost_names_by_ladder(*make_code_ranking(query, (name, "function", False)))
     assert judged.scores == pytest.approx((0.5 * counts,))
 
 
 def test_path_words_count(make_code_ranking: Made) -> None:
     ranking, _ = make_code_ranking("json reader", ("a", "function", False), uri="src/json/x.py")
-    assert factors.boost_path_words(ranking).scores == pytest.approx((0.5 * 1.1,))
+    assert compat.boost_path_words(ranking).scores == pytest.approx((0.5 * 1.1,))
 
 
 def test_prose_is_not_changed(make_code_ranking: Made) -> None:
@@ -127,9 +127,9 @@ def test_prose_is_not_changed(make_code_ranking: Made) -> None:
         "date function", ("date", "function", True), uri="date.md", lane="docs"
     )
     for judge in (
-        factors.boost_kind(1.3, 1.15),
-        factors.boost_documented(1.05),
-        factors.boost_names_by_ladder,
+        compat.boost_kind,
+        compat.boost_documented,
+        compat.boost_names_by_ladder,
     ):
         assert judge(ranking, defined).scores == (0.5,)
-    assert factors.boost_path_words(ranking).scores == (0.5,)
+    assert compat.boost_path_words(ranking).scores == (0.5,)

@@ -22,9 +22,10 @@ from lookfar.retrieve.answer.relevance import (
     judge_confidence,
     measure_relevance,
 )
+from lookfar.retrieve.compat import fuse_by_rank, weigh_by_variance
 from lookfar.retrieve.ranking import Candidate, Candidates, NamedPlace, Ranking
 from lookfar.retrieve.search import make_stages
-from lookfar.retrieve.stages.fuse import fuse_by_rank, fuse_by_score, weigh_by_variance
+from lookfar.retrieve.stages.fuse import fuse_by_score
 
 MakePlace = Callable[..., Place]
 MakeRanking = Callable[..., Ranking]
@@ -103,7 +104,7 @@ def test_weights_by_variance_reach_the_fusion(four: Ranking) -> None:
     def silent(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
         return 0.0, meaning + words
 
-    fused = fuse_by_score(0.5, 0.5, 0.0, 0.6, silent)(four)
+    fused = fuse_by_score(SearchSettings(boosts=False), silent)(four)
     assert fused.scores == pytest.approx((1.0, 5 / 9, 0.0, 0.0))
 
 
@@ -231,7 +232,7 @@ def test_cosines_of_two_models_share_one_range(
     ]
     one = make_ranking(candidates, mode="vector", vector=np.ones(4))
     two = make_ranking(candidates, mode="vector", vector=np.ones((2, 4)))
-    fuse = fuse_by_score(1.0, 0.0, 0.0, 1.0)
+    fuse = fuse_by_score(SearchSettings(alpha=1.0, boosts=False))
     prose = [score for score, each in zip(fuse(one).scores, near, strict=True) if each[1] == "docs"]
     assert max(prose) < 0.5
     scores = fuse(two).scores

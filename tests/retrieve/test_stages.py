@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+from lookfar.config import SearchSettings
 from lookfar.ports import Place
 from lookfar.retrieve.answer.diversify import make_passages
 from lookfar.retrieve.ranking import Candidate, Ranking
-from lookfar.retrieve.stages.boost import boost_names, boost_path
+from lookfar.retrieve.stages.boost import boost_exact
 from lookfar.retrieve.stages.fuse import fuse_by_score
-from lookfar.store.keywords.analyser import terms_of
 
 MakePlace = Callable[..., Place]
 MakeRanking = Callable[..., Ranking]
+WEIGHTS = SearchSettings(vector_weight=0.25, keyword_weight=0.75)
 
 
 def test_ties_go_by_uri_then_by_start(make_place: MakePlace, make_ranking: MakeRanking) -> None:
@@ -35,7 +36,7 @@ def test_fusion_is_weighted_sum_of_scaled_scores(
         Candidate(make_place(1, document=1), keyword=4.0, page=10.0, vector=0.2),
         Candidate(make_place(2, document=2), keyword=2.0, page=5.0, vector=0.6),
     ]
-    fused = fuse_by_score(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates))
+    fused = fuse_by_score(WEIGHTS)(make_ranking(candidates))
     # Words: 4 and 2 of the best chunk's 4, 10 and 5 of the best page's 10; meaning: min to max.
     assert fused.scores == pytest.approx((0.75 * 1.0, 0.75 * 0.5 + 0.25 * 1.0))
 
@@ -47,7 +48,7 @@ def test_fusion_ignores_vectors_if_the_model_knows_no_word(
         Candidate(make_place(1, document=1), 1.0, 1.0, 0.0),
         Candidate(make_place(2, document=2), 0.5, 0.5, 1.0),
     ]
-    fused = fuse_by_score(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates, trust=0.0))
+    fused = fuse_by_score(WEIGHTS)(make_ranking(candidates, trust=0.0))
     assert fused.scores == pytest.approx((1.0, 0.5))
 
 
@@ -61,7 +62,7 @@ def test_single_modes_use_one_retriever(
     ]
     vector = None if mode == "keyword" else object()
     ranking = make_ranking(candidates, mode=mode, vector=vector)
-    fused = fuse_by_score(0.25, 0.75, 0.6, 0.6)(ranking)
+    fused = fuse_by_score(WEIGHTS)(ranking)
     assert fused.order()[0] == best
     assert fused.scores[best] == pytest.approx(1.0)
 
@@ -74,9 +75,10 @@ def test_page_vector_is_mean_of_three_nearest_chunks(
         *(Candidate(make_place(at, document=1), 0, 0, value) for at, value in enumerate(near)),
         Candidate(make_place(9, document=2), 0, 0, 0.5),
     ]
-    fused = fuse_by_score(1.0, 0.0, 1.0, 0.6)(make_ranking(candidates, mode="vector"))
+    fused = fuse_by_score(WEIGHTS)(make_ranking(candidates, mode="vector"))
     # Document 1 has the mean 0.7, document 2 has 0.5: the best and the worst page.
-    assert fused.scores == pytest.approx((1, 1, 1, 1, 0))
+    pages = next(step.added for step in fused.steps if step.stage == "page vector")
+    assert pages == pytest.approx((0.8, 0.8, 0.8, 0.8, 0))
 
 
 def test_every_score_is_the_sum_of_its_explanation(
@@ -86,47 +88,12 @@ def test_every_score_is_the_sum_of_its_explanation(
         Candidate(make_place(1, document=1, title="Word"), 3.0, 2.0, 0.4),
         Candidate(make_place(2, document=2), 1.0, 4.0, 0.8),
     ]
-    ranked = boost_names(0.05)(fuse_by_score(0.25, 0.75, 0.6, 0.6)(make_ranking(candidates)))
+    ranking = make_ranking(candidates)
+    ranking = replace(ranking, plan=replace(ranking.plan, text="word"))
+    ranked = boost_exact(fuse_by_score(WEIGHTS)(ranking))
     for at, score in enumerate(ranked.scores):
         assert sum(step.value for step in ranked.explain(at)) == pytest.approx(score, abs=1e-5)
-    assert [step.stage for step in ranked.explain(0)][-1] == "names"
-
-
-@pytest.mark.parametrize(
-    ("where", "lift"),
-    [
-        ({"title": "Rotate keys"}, 0.1),
-        ({"path": ("Keys", "Rotating")}, 0.1),
-        ({"uri": "keys/rotate.md"}, 0.1),
-        ({"title": "Keys"}, 0.05),
-        ({"title": "Other"}, 0.0),
-    ],
-)
-def test_names_boost_by_share_of_the_question(
-    make_place: MakePlace, make_ranking: MakeRanking, where: dict[str, object], lift: float
-) -> None:
-    ranking = make_ranking(
-        [Candidate(make_place(1, **where), 0, 0, 0)], [0.5], terms=tuple(terms_of("rotate keys"))
-    )
-    assert boost_names(0.1)(ranking).scores == pytest.approx((0.5 + lift,))
-
-
-@pytest.mark.parametrize("top_k", [1, 10, 50])
-def test_name_boost_does_not_depend_on_top_k(
-    make_place: MakePlace, make_ranking: MakeRanking, top_k: int
-) -> None:
-    """Fails if the reach is a multiple of ``top_k``, or the same for all kinds: code before it kept
-    a page from its boost."""
-    page = Candidate(make_place(0, document=0, path=("Rotate keys",)), 0, 0, 0)
-    prose = [Candidate(make_place(at, document=at), 0, 0, 0) for at in range(1, 40)]
-    code = [
-        Candidate(make_place(at, document=at, uri=f"{at}.py")._replace(lane="code"), 0, 0, 0)
-        for at in range(40, 100)
-    ]
-    scores = [0.1] + [0.5] * len(prose) + [0.9] * len(code)
-    terms = tuple(terms_of("rotate keys"))
-    ranking = make_ranking([page, *prose, *code], scores, terms=terms, top_k=top_k)
-    assert boost_names(0.2)(ranking).scores[0] == pytest.approx(0.3)
+    assert [step.stage for step in ranked.explain(0)][-1] == "title"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +118,7 @@ def test_question_that_is_a_path_puts_that_file_first(
     ]
     ranking = make_ranking(candidates, [0.9, 0.1])
     ranking = replace(ranking, plan=replace(ranking.plan, text=text))
-    ranked = boost_path(ranking)
+    ranked = boost_exact(ranking)
     assert ranked.candidates[ranked.order()[0]].place.uri == first
 
 
@@ -242,6 +209,6 @@ def test_one_document_cannot_fill_the_pool(
 
 
 def test_empty_ranking_gives_no_passages(make_ranking: MakeRanking) -> None:
-    empty = boost_names(0.1)(fuse_by_score(0.25, 0.75, 0.6, 0.6)(make_ranking([])))
+    empty = boost_exact(fuse_by_score(WEIGHTS)(make_ranking([])))
     assert empty.scores == ()
     assert make_passages(empty, per_document=3, merge_gap=200, max_chars=4000) == []

@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from lookfar.config import SearchSettings
 from lookfar.model import Lane
 from lookfar.ports import Place
+from lookfar.retrieve.compat import fuse_by_rank
 from lookfar.retrieve.ranking import Candidate, Ranking
-from lookfar.retrieve.stages.fuse import SecondTier, fuse_by_rank, fuse_by_score
+from lookfar.retrieve.stages.fuse import fuse_by_score
 
 MakePlace = Callable[..., Place]
 MakeRanking = Callable[..., Ranking]
 
-BOTH = SecondTier(0.6, 2.0)
 FIRST = [0.9, 0.8, 0.7, 0.65, 0.6, 0.55, 0.5, 0.4, 0.3, 0.2]
 
 
@@ -28,8 +29,7 @@ def rank(make_place: MakePlace, make_ranking: MakeRanking) -> Callable[..., Rank
                 for at, (near, other) in enumerate(zip(FIRST, second, strict=True))
             ]
         )
-        stage = fuse_by_rank(0.5, 0.5, 60, second=BOTH)
-        return (stage if by_rank else fuse_by_score(0.3, 0.7, 0.6, 0.8, second=BOTH))(ranking)
+        return (fuse_by_rank(0.5, 0.5, 60) if by_rank else fuse_by_score(SearchSettings()))(ranking)
 
     return make
 

@@ -92,9 +92,9 @@ def test_filters_apply_to_verbatim_matches(library: Library) -> None:
         assert "figures.py" not in {hit.uri for hit in answer.hits}
 
 
-def test_verbatim_search_can_be_disabled(library: Library) -> None:
+def test_boosts_can_be_switched_off(library: Library) -> None:
     from dataclasses import replace
 
-    tuned = replace(library.settings.search, verbatim=False)
+    tuned = replace(library.settings.search, boosts=False)
     answer = library.search(MESSAGE, tuned=tuned, explain=True)
     assert "word for word" not in {s.stage for hit in answer.hits for s in hit.explanation}

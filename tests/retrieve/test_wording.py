@@ -175,20 +175,18 @@ def test_phrases_can_be_filters(opened: Open) -> None:
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
 def test_words_in_the_order_of_the_question_come_first(opened: Open, mode: str) -> None:
-    """Fails with ``phrase_boost`` 0: the shorter page has the better BM25."""
+    """Fails without the boost for pairs: the shorter page has the better BM25."""
     files = {
         "phrase.md": "# A\n\nkubernetes pod networking is what we explain.\n",
         "apart.md": "# B\n\nnetworking of a pod under kubernetes, explained.\n",
     }
-    for boost, first in ((0.0, "apart.md"), (0.1, "phrase.md")):
-        library = opened(files, phrase_boost=boost)
-        answer = library.search("kubernetes pod networking", mode=mode, explain=True)  # type: ignore[arg-type]
-        if mode == "keyword" or boost:
-            assert uris(answer)[0] == first
-        whole = next(hit for hit in answer.hits if hit.uri == "phrase.md")
-        assert lift(whole, "phrase") == pytest.approx(boost)
-        apart = next(hit for hit in answer.hits if hit.uri == "apart.md")
-        assert lift(apart, "phrase") == 0
+    question = "kubernetes pod networking"
+    plain = search_uris(opened(files, boosts=False), question)
+    assert plain[0] == "apart.md"
+    answer = opened(files).search(question, mode=mode, explain=True)  # type: ignore[arg-type]
+    assert uris(answer)[0] == "phrase.md"
+    assert lift(answer.hits[0], "phrase") > 0
+    assert lift(answer.hits[1], "phrase") == 0
 
 
 def test_some_pairs_earn_their_share_of_the_boost(opened: Open) -> None:
@@ -197,8 +195,7 @@ def test_some_pairs_earn_their_share_of_the_boost(opened: Open) -> None:
             "half.md": "# A\n\nred green and also then blue\n",
             "none.md": "# B\n\nblue green red\n",
             "far.md": "# C\n\nred green of the blue\n",
-        },
-        phrase_boost=0.1,
+        }
     )
     answer = library.search("red green blue", mode="keyword", explain=True)
     lifts = {hit.uri: lift(hit, "phrase") for hit in answer.hits}
@@ -378,7 +375,6 @@ def test_synonyms_of_known_word_rank_behind_the_word(opened: Open) -> None:
     }
     both = ["exact.md", "other.md"]
     assert search_uris(opened(files, expand_known=True), "folder") == both
-    assert search_uris(opened(files, expand_known=True, expansion_weight=1.0), "folder") == both
     assert search_uris(opened(files), "folder") == ["exact.md"]
     assert search_uris(opened(files, synonyms=["folder=directory"]), "folder") == both
     assert search_uris(opened(files, expand_known=True, expansion=False), "folder") == ["exact.md"]
@@ -416,8 +412,7 @@ WORDS = ("config", "configuration", "settings", "folder", "directory", "delete",
 
 
 @pytest.mark.parametrize("mode", ["keyword", "hybrid"])
-@pytest.mark.parametrize("weight", [0.001, 0.5])
-def test_synonyms_never_push_out_an_exact_match(opened: Open, mode: str, weight: float) -> None:
+def test_synonyms_never_push_out_an_exact_match(opened: Open, mode: str) -> None:
     """All pairs of words: the document that is first without synonyms and has both stays first.
 
     Fails if a synonym counts as much as the word (``_SYNONYM`` 1) or more.
@@ -428,7 +423,7 @@ def test_synonyms_never_push_out_an_exact_match(opened: Open, mode: str, weight:
         text = f"{word} {other} " + f"{third} " * (at % 5) + "plain words here " * (at % 7)
         files[f"d{at}.md"] = f"# Page {at}\n\n{text}\n"
     plain = opened(files, expansion=False)
-    wide = opened(files, expand_known=True, expansion_weight=weight)
+    wide = opened(files, expand_known=True)
     checked = 0
     for at, left in enumerate(WORDS):
         for right in WORDS[at + 1 :]:
@@ -481,7 +476,7 @@ def test_concepts_add_documents(opened: Open) -> None:
     vector of a term that it does not contain, through a hypothesis."""
     files = {f"r{at}.md": "# R\n\nrocket\n" for at in range(2)}
     files |= {f"f{at}.md": f"# F\n\nfiller{at} of number {at}\n" for at in range(30)}
-    library = opened(files, concepts=True, concept_threshold=0.9)
+    library = opened(files, concepts=True)
     assert library.settings.search.concept_terms == 3
     search_uris(library, "number")
     embedder = HashedEmbedder()

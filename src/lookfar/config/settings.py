@@ -312,7 +312,7 @@ class SearchSettings:
     )
     boosts: bool = setting(
         True,
-        "Also rank by more than similarity: exact names and wording, overviews, words in a row.",
+        "Rank documents by more than similarity: exact titles and wording, overviews, whole pages.",
     )
     doubt: bool = setting(True, "Report when no hit seems to match the question.")
     code_names: str = setting(

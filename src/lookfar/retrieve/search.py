@@ -50,7 +50,7 @@ def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Sta
         code.boost_file_names,
         code.judge_definitions(read, [code.boost_definitions]),
     ]
-    fusion, last = fuse.fuse_by_score(settings), [boost_verbatim(sources)]
+    fusion, last = fuse.fuse_by_score(settings), [boost_verbatim(sources), boost_exact]
     if not settings.boosts:
         boosts, links, last = [], [], []
     if compat.is_asked_for(settings):
@@ -63,7 +63,6 @@ def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Sta
         *links,
         *names,
         demote_aside(sources, read),
-        boost_exact,
         rank_commits(settings.commits_weight, sources),
         code.demote_repeats,
         *last,

@@ -27,7 +27,6 @@ FIGURES: Final = {
     "search.tags_weight": 2.0,
     "search.aliases_weight": 1.5,
     "search.concept_terms": 3,
-    "search.neighbour_score": 0.5,
     "search.community_factor": 1.1,
     "search.hypothesis": True,
     "search.rerank_model": "cross-encoder/ms-marco-MiniLM-L-6-v2",

@@ -1,7 +1,7 @@
 """Find passages that contain a part of the question word for word, if few documents do.
 
 A pasted log message or line of code should lead to the place that writes it, although its words may
-be common ones. The passages come first if the part is most of the question.
+be common ones. The passages come first if the part is the whole question, or what it quotes.
 """
 
 from __future__ import annotations
@@ -222,8 +222,8 @@ def _boost(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
     added = [0.0] * len(ranking.candidates)
     for at, chunk in enumerate(ranking.candidates.chunks):
         if share := shares.get(chunk, 0.0):
-            behind = max(best - ranking.scores[at], 0.0)
-            added[at] = behind + 1.0 if share == 1.0 and decides else _PART * share
+            # The same for all, so that the rest of the ranking decides between them.
+            added[at] = best + 1.0 if share == 1.0 and decides else _PART * share
 
     def note(candidate: Candidate) -> str:
         share = shares.get(candidate.chunk, 0.0)

@@ -8,7 +8,7 @@ from typing import Final
 
 from lookfar.ports import Place
 from lookfar.retrieve.locate.file_names import extract_path, matches_path_end
-from lookfar.retrieve.ranking import Ranking
+from lookfar.retrieve.ranking import Document, Ranking
 
 _FEW_FILES: Final = 5
 """A name that more documents have says nothing about any of them."""
@@ -16,46 +16,48 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def boost_exact(ranking: Ranking) -> Ranking:
-    """Put first what the question is the path or title of, or else the heading.
+    """Put first what the question is the path of, or else the title, or else a heading.
 
-    The end of a path is enough, with or without extension.
+    The end of a path is enough, with or without extension. Names in code are ranked elsewhere.
     """
     path, words = extract_path(ranking.plan.text), _WORD.findall(ranking.plan.text.casefold())
 
-    def is_called(name: str) -> bool:
+    def is_called(place: Place, name: str) -> bool:
         folded = name.casefold()
-        return words[0] in folded and _WORD.findall(folded) == words
+        return place.lane != "code" and words[0] in folded and _WORD.findall(folded) == words
 
     raised = ranking
     if path:
         raised = _raise(ranking, "path", lambda place: matches_path_end(place.uri, path))
     if raised is ranking and words:
-        raised = _raise(ranking, "title", lambda place: is_called(place.title))
+        raised = _raise(ranking, "title", lambda place: is_called(place, place.title))
     if raised is ranking and words:
         raised = _raise(
-            ranking, "heading", lambda place: bool(place.path) and is_called(place.path[-1])
+            ranking, "heading", lambda place: is_called(place, place.path[-1] if place.path else "")
         )
     return raised
 
 
 def _raise(ranking: Ranking, stage: str, is_named: Callable[[Place], bool]) -> Ranking:
-    """Raise the chunks with a name, and all of a document that has it, above all others."""
-    named = [
-        candidate.place.lane != "commits" and is_named(candidate.place)
-        for candidate in ranking.candidates
-    ]
-    documents = {
-        document
-        for document, has_name in zip(ranking.candidates.documents, named, strict=True)
-        if has_name
-    }
-    if not 0 < len(documents) <= _FEW_FILES:
+    """Raise the best chunk with this name of each document above all others.
+
+    The rest of the document keeps its score, so that one long page does not fill the answer.
+    """
+    candidates, scores = ranking.candidates, ranking.scores
+    places = [candidate.place for candidate in candidates]
+    named = {at for at, place in enumerate(places) if place.lane != "commits" and is_named(place)}
+    if not named or len({candidates.documents[at] for at in named}) > _FEW_FILES:
         return ranking
+    best: dict[Document, int] = {}
+    for at in ranking.order():
+        if at in named:
+            best.setdefault(candidates.documents[at], at)
+    lift = 1 + max(scores) - min(scores[at] for at in best.values())
+    added = [0.0] * len(candidates)
+    for at in best.values():
+        added[at] = lift
     return ranking.add_step(
-        stage,
-        [float(has_name) for has_name in named],
-        lambda _: f"the question is its {stage}",
-        whole_document=stage != "heading",
+        stage, added, lambda _: f"the question is its {stage}", whole_document=True
     )
 
 
