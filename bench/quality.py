@@ -100,17 +100,10 @@ def judgements(source: Path) -> dict[str, dict[str, float]]:
 
 
 STAGES: dict[str, dict[str, object]] = {
-    "chunks alone, no pages": {"page_share": 0.0},
-    "no name match": {"name_boost": 0.0},
-    "no links": {"link_lift": 0.0, "below_lift": 0.0, "described_lift": 0.0},
-    "no descriptions": {"described_lift": 0.0},
-    "no phrases": {"phrase_boost": 0.0},
-    "not word for word": {"verbatim": False},
+    "similarity alone": {"boosts": False},
     "no synonyms": {"expansion": False},
     "no kinds of question": {"adaptive": False},
     "no typos": {"typos": False},
-    "code: no kinds, topics": {"code_kind": 1.0, "code_topic": 1.0},
-    "code: no docstrings": {"code_docstring": 1.0},
     "code: ladder of names": {"code_names": "ladder"},
     "ranks fused (rrf)": {"fusion": "rrf"},
     "equal weights": {"alpha": 0.5},
