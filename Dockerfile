@@ -15,7 +15,7 @@ RUN pip wheel --no-cache-dir --wheel-dir /wheels ".[postgres]"
 FROM python:3.13-slim
 LABEL org.opencontainers.image.title="Lookfar" \
       org.opencontainers.image.description="A local-first retrieval server for AI agents: one index over documents and code, with exact, verified citations." \
-      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.licenses="MIT AND Apache-2.0" \
       org.opencontainers.image.source="https://github.com/lookfar/lookfar" \
       io.modelcontextprotocol.server.name="io.github.lookfar/lookfar"
 RUN apt-get update && apt-get install --yes --no-install-recommends git && rm -rf /var/lib/apt/lists/*

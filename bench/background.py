@@ -55,7 +55,7 @@ def measure(library: Library, texts: list[str], rounds: int) -> None:
     folder = library.folder()
     model = folder.second_model
     assert model is not None
-    process = EmbedProcess(model.folder, folder.settings.quality.threads)
+    process = EmbedProcess(model.folder)
     process.encode(["started"])
     assert process._process is not None
     child = process._process.pid

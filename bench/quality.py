@@ -26,7 +26,7 @@ other thresholds would give. Low confidence is a fit below 0: if "low below" say
 weight has to fall by 0.02. With ``--set embed.provider=none`` it measures the weights for words
 alone. The set ``git_history/flask`` has commits, by message and paths.
 
-``--tiers`` embeds every passage with the second model (``lookfar[quality]``, or the folder that
+``--tiers`` embeds every passage with the second model (the bundled one, or the folder that
 ``--set quality.model=FOLDER`` names) and compares the answers of the first model alone with those
 of both: nDCG@10, the share of relevant documents among the first 100, and milliseconds of processor
 time for a question. With ``--passages FOLDER`` the passages are embedded elsewhere: the first run
@@ -54,7 +54,8 @@ from cited_places import measure_issues, measure_spans
 from lookfar import config
 from lookfar.config import SearchSettings
 from lookfar.embed.providers import open_embedder
-from lookfar.embed.quality import open_quality_model
+from lookfar.embed.quality import QualityModel, open_quality_model
+from lookfar.embed.quality_folder import find_quality_model
 from lookfar.evaluate.metrics import DEPTH, ndcg, recall, reciprocal_rank
 from lookfar.index.build import Build
 from lookfar.index.quality_pass import Encode, Encoded, run_quality_pass
@@ -219,8 +220,7 @@ class Set:
         with TemporaryDirectory() as scratch:
             copy = Path(scratch) / "index"
             shutil.copytree(self.store.folder, copy)
-            second = open_quality_model(self.settings.quality)
-            assert second is not None
+            second = open_second_model(self.settings)
             run_quality_pass(open_store(copy, self.settings), second, encode=collect)
         folder.mkdir(parents=True, exist_ok=True)
         texts.write_text("".join(f"{json.dumps(text)}\n" for text in found), encoding="utf-8")
@@ -230,15 +230,18 @@ class Set:
 CANDIDATES = 100
 
 
+def open_second_model(settings: config.Settings) -> QualityModel:
+    folder = find_quality_model(settings.quality)
+    if folder is None:
+        sys.exit("The second model is turned off: quality.enabled")
+    return open_quality_model(folder)
+
+
 def compare_tiers(
     sets: Iterator[Set], settings: config.Settings, modes: list[str], elsewhere: Path | None
 ) -> None:
     """Print the answers of the first model alone, and of both, side by side."""
-    second = open_quality_model(settings.quality)
-    if second is None:
-        sys.exit(
-            "There is no second model: install lookfar[quality], or --set quality.model=FOLDER"
-        )
+    second = open_second_model(settings)
     gains: dict[str, list[tuple[float, float]]] = defaultdict(list)
     print(f"{'set':14} {'mode':8} {'first':>8} {'both':>8} {'gain':>8} {'recall':>8} {'both':>8}"
           f" {'CPU ms':>8} {'both':>8}  passages embedded")  # fmt: skip

@@ -33,7 +33,6 @@ from release import (
     ROOT,
     Unready,
     build,
-    find_distributions,
     inspect,
     read_metadata,
     read_version,
@@ -182,7 +181,7 @@ def main() -> int:
         try:
             dist = given.dist.resolve() if given.dist else work / "dist"
             if not given.dist:
-                build(find_distributions(), dist)
+                build(dist)
             rehearse(dist, work)
         except Unready as error:
             print(f"error: {error}", file=sys.stderr)

@@ -3,7 +3,7 @@
     prepare VERSION   set the version everywhere and date the notes in the changelog
     check             list everything that keeps this checkout from being released
     notes             print the notes of a version, as the changelog has them
-    build             build an sdist and a wheel of every distribution, and list their hashes
+    build             build the sdist and the wheel, and list their hashes
     inspect FOLDER    check what was built
     sbom FOLDER       write a software bill of materials for each wheel
 
@@ -40,19 +40,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
-DISTRIBUTIONS = (".", "quality")
-"""Folders with a distribution of their own. One that is missing is skipped."""
-WEIGHTS = {"quality": ("model.onnx", "tokenizer.json", "model.json")}
-"""Large files without which a distribution is not built; a release is refused without them."""
-
 NO_COPIES = (
-    *("CHANGELOG.md", "bench/", "examples/", "fuzz/", "quality/", "src/", "tests/", "training/"),
+    *("CHANGELOG.md", "bench/", "examples/", "fuzz/", "src/", "tests/", "training/"),
 )
 """Where a version may be that of something else."""
 
 VERSION_FILE = "src/lookfar/__init__.py"
 SUMS = "SHA256SUMS"
-LARGEST_WHEEL = 64 * 1024 * 1024
+LARGEST_WHEEL = 45 * 1024 * 1024
 
 _VERSION_LINE = re.compile(r'^__version__ = "([^"]+)"$', re.MULTILINE)
 _NUMBER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:(?:a|b|rc)(?:0|[1-9]\d*))?")
@@ -285,15 +280,6 @@ def find_classifier_problems(root: Path) -> Iterator[str]:
         yield f"Python {version} is in {where}"
 
 
-def find_missing_weights(root: Path, name: str | None = None) -> Iterator[str]:
-    for folder in WEIGHTS if name is None else WEIGHTS.keys() & {name}:
-        if (root / folder / "pyproject.toml").is_file():
-            there = {path.name for path in (root / folder / "src").rglob("*")}
-            for file in WEIGHTS[folder]:
-                if file not in there:
-                    yield f"{folder}: {file} is missing, so it cannot be built"
-
-
 def find_stale_documentation(root: Path) -> Iterator[str]:
     """Tables that were generated are what the code says now."""
     tests = ("tests/serve/test_docs.py", "-k", "up_to_date or removed_command or every_kind")
@@ -326,7 +312,6 @@ CHECKS: tuple[Callable[[Path], Iterator[str]], ...] = (
     find_note_problems,
     find_lock_problems,
     find_classifier_problems,
-    find_missing_weights,
 )
 TESTS: tuple[Callable[[Path], Iterator[str]], ...] = (
     find_stale_documentation,
@@ -344,64 +329,51 @@ def find_problems(root: Path = ROOT, tag: str | None = None, *, tests: bool = Tr
 # --- building ---------------------------------------------------------------------------------
 
 
-def find_distributions(names: Sequence[str] = DISTRIBUTIONS, root: Path = ROOT) -> list[Path]:
-    """Return the folders that can be built; one that is missing or lacks its weights cannot."""
-    if unknown := set(names) - set(DISTRIBUTIONS):
-        wrong, known = ", ".join(sorted(unknown)), ", ".join(DISTRIBUTIONS)
-        raise Unready(f"{wrong}: not a distribution. Choose from: {known}")
-    folders = [root / name for name in names if not list(find_missing_weights(root, name))]
-    return [folder for folder in folders if (folder / "pyproject.toml").is_file()]
-
-
-def build(folders: Sequence[Path], out: Path, root: Path = ROOT) -> list[Path]:
-    """Build each distribution, the wheel from the unpacked sdist, and list the hashes.
+def build(out: Path, root: Path = ROOT) -> list[Path]:
+    """Build the sdist, the wheel from the unpacked sdist, and list the hashes.
 
     What git does not know is not built. The files get the time of the commit, so two builds of one
     commit are equal.
     """
-    if not folders:
-        raise Unready("There is nothing to build.")
     out.mkdir(parents=True, exist_ok=True)
     if list(out.iterdir()):
         raise Unready(f"{out} is not empty.")
     epoch = _git(root, "log", "-1", "--format=%ct").strip()
     environment = {**os.environ, "SOURCE_DATE_EPOCH": epoch}
-    for folder in folders:
-        with tempfile.TemporaryDirectory() as temporary:
-            copy, unpacked = Path(temporary, "copy"), Path(temporary, "unpacked")
-            copy_distribution(folder, copy, root)
-            (sdist,) = _build_one("sdist", copy, out, environment)
-            with tarfile.open(sdist) as archive:
-                archive.extractall(unpacked, filter="data")
-            (inner,) = unpacked.iterdir()
-            _build_one("wheel", inner, out, environment)
+    with tempfile.TemporaryDirectory() as temporary:
+        copy, unpacked = Path(temporary, "copy"), Path(temporary, "unpacked")
+        copy_distribution(copy, root)
+        (sdist,) = _build_one("sdist", copy, out, environment)
+        with tarfile.open(sdist) as archive:
+            archive.extractall(unpacked, filter="data")
+        (inner,) = unpacked.iterdir()
+        _build_one("wheel", inner, out, environment)
     files = sorted(out.iterdir())
     write_sums(out)
     return files
 
 
-def copy_distribution(folder: Path, target: Path, root: Path = ROOT) -> None:
+def copy_distribution(target: Path, root: Path = ROOT) -> None:
     """Copy the files that git knows, and let the README link to the pages of this version."""
-    listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    listed = _git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
-        if (folder / name).is_file():
+        if (root / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(folder / name, target / name)
+            shutil.copy2(root / name, target / name)
     about = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     readme = target / "README.md"
     if readme.is_file():
-        place = "/".join(["", *folder.resolve().relative_to(root.resolve()).parts])
         text = readme.read_text(encoding="utf-8")
         tag = f"v{read_version(root)}"
-        readme.write_text(link_to(about["urls"]["Homepage"], tag, text, place), encoding="utf-8")
+        readme.write_text(link_to(about["urls"]["Homepage"], tag, text), encoding="utf-8")
 
 
-def link_to(home: str, tag: str, text: str, place: str = "") -> str:
+def link_to(home: str, tag: str, text: str) -> str:
     """Make relative links of a page absolute: a package index has the page without its folder."""
 
     def replace(match: re.Match[str]) -> str:
         kind = "raw" if match[1] else "blob"
-        return f"{match[1]}[{match[2]}]({home}/{kind}/{tag}{place}/{match[3]})"
+        return f"{match[1]}[{match[2]}]({home}/{kind}/{tag}/{match[3]})"
 
     link = re.compile(r"(!?)\[([^\]\n]*)\]\((?![a-z]+:|#)([^)\s]+)\)")
     parts = re.split(r"(```.*?```|`[^`\n]*`)", text, flags=re.DOTALL)  # Code has no links.
@@ -523,7 +495,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     noting = commands.add_parser("notes")
     noting.add_argument("version", nargs="?")
     building = commands.add_parser("build")
-    building.add_argument("distributions", nargs="*", default=DISTRIBUTIONS, metavar="FOLDER")
     building.add_argument("--out", type=Path, default=ROOT / "dist")
     for name in ("inspect", "sbom"):
         commands.add_parser(name).add_argument("folder", type=Path)
@@ -545,7 +516,7 @@ def _run(given: argparse.Namespace) -> int:
         case "notes":
             print(read_notes(given.version or read_version()))
         case "build":
-            for path in build(find_distributions(given.distributions), given.out):
+            for path in build(given.out):
                 print(f"{path.stat().st_size:>12,}  {path.name}")
         case "inspect":
             return _report(inspect(given.folder, read_version()), "The files are good.")

@@ -47,7 +47,7 @@ class Target(NamedTuple):
 
 def is_known(target: Target) -> bool:
     """Return whether a target is known to have gaps, which docs/platforms.md explains."""
-    return target.system == "Windows, ARM" or target == Target("macOS 14, Intel", "3.14", "onnx")
+    return target.system == "Windows, ARM"
 
 
 def read_requirements(extra: str) -> list[str]:

@@ -28,6 +28,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Processes that tests start would compile every module of the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# The second model would make every server of a test start a process and load a transformer. Its
+# own tests turn it on.
+SECOND_MODEL = "LOOKFAR_QUALITY_ENABLED"
+os.environ[SECOND_MODEL] = "off"
+
 _DAY = 86_400
 _FIRST = 1_600_000_000
 
@@ -137,6 +142,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody's configuration and nobody's indexes."""
     for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
         monkeypatch.delenv(variable)
+    monkeypatch.setenv(SECOND_MODEL, "off")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     if os.name == "nt":
         monkeypatch.setenv("USERPROFILE", str(tmp_path / "home"))

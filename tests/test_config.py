@@ -259,6 +259,12 @@ def test_unknown_variables(place: Place, variable: str, suggestion: str) -> None
     assert suggestion in error.hint
 
 
+def test_settings_of_earlier_versions_have_no_effect(place: Place) -> None:
+    """Seen to fail: nothing worked until they were removed."""
+    place.user("[quality]\nthreads = 2\nmax_load = 0.5\n")
+    assert place.load({"quality.on_battery": True}, LOOKFAR_QUALITY_THREADS="3") == place.load()
+
+
 def test_other_variables_are_ignored(place: Place) -> None:
     assert place.load(LOOKFARTHER="1", PATH="x", lookfar_search_top_k="1") == place.load()
 

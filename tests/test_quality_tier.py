@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -70,7 +71,7 @@ def library(pages: Path, model: Path, tmp_path: Path) -> Iterator[Library]:
 
 
 def open_library(pages: Path, index: Path, model: Path | str, **more: Any) -> Library:
-    settings = {"quality.model": str(model), **more}
+    settings = {"quality.model": str(model), "quality.enabled": "auto", **more}
     return Library.open(pages, index_dir=index, settings=settings)
 
 
@@ -348,6 +349,44 @@ def test_a_model_that_cannot_be_opened_is_reported_and_answers_go_on(
         state = broken.status().quality
         assert state is not None
         assert "nowhere has no model.json" in state.failure
+
+
+def test_a_command_that_answers_once_does_not_load_it(
+    library: Library, pages: Path, tmp_path: Path, model: Path
+) -> None:
+    """Seen to fail: every search without a daemon imported onnxruntime and loaded the model."""
+    embed_passages(library)
+    program = (
+        "import sys\n"
+        "from lookfar.serve.entry import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print('loaded:', *{'onnxruntime', 'lookfar.embed.quality'} & set(sys.modules))\n"
+    )
+    settings = (f"quality.model={model}", "serve.daemon=false")
+    options = [part for setting in settings for part in ("--set", setting)]
+    for command in (["search", "where does the kitten stay"], ["why", "cats.md", "--query", "cat"]):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *command, str(pages), *options,
+             "--index-dir", str(tmp_path / "index")],
+            env={**os.environ, "LOOKFAR_QUALITY_ENABLED": "auto"},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == "loaded:"
+
+
+def test_without_onnxruntime_the_status_says_so(
+    pages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with open_library(pages, tmp_path / "index", "") as library:
+        library.index()
+        assert order(library, "vessel tied to the jetty")[0] == "boats.md"
+        state = library.status().quality
+        assert state is not None
+        assert "first model answers alone" in state.failure
 
 
 def test_turned_off_it_is_neither_made_nor_used(

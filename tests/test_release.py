@@ -238,7 +238,7 @@ def test_versions_and_addresses_of_this_repository_agree() -> None:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out: Path = tmp_path_factory.mktemp("built") / "dist"
-    release.build([ROOT], out)
+    release.build(out)
     return out
 
 
@@ -290,24 +290,13 @@ def test_what_was_built_wrongly_is_reported(built: Path, tmp_path: Path) -> None
 
 def test_a_build_does_not_mix_with_an_earlier_one(built: Path) -> None:
     with pytest.raises(release.Unready, match="is not empty"):
-        release.build([ROOT], built)
+        release.build(built)
 
 
-def test_a_distribution_that_is_not_there_is_skipped(tmp_path: Path) -> None:
-    (tmp_path / "pyproject.toml").touch()
-    assert release.find_distributions((".", "quality"), tmp_path) == [tmp_path / "."]
-
-
-def test_a_misspelt_distribution_is_not_a_build_of_nothing(tmp_path: Path) -> None:
-    with pytest.raises(
-        release.Unready, match=r"qualty: not a distribution\. Choose from: \., quality"
-    ):
-        release.find_distributions(("qualty",))
-    with pytest.raises(release.Unready, match="nothing to build"):
-        release.build([], tmp_path / "dist")
-    assert not (tmp_path / "dist").exists()
+def test_there_is_no_bill_of_materials_without_a_wheel(tmp_path: Path) -> None:
     with pytest.raises(release.Unready, match="has no wheel"):
         release.write_sbom(tmp_path / "dist")
+    assert not (tmp_path / "dist").exists()
 
 
 def test_an_image_is_not_pushed_without_a_name_and_a_token(
@@ -317,20 +306,6 @@ def test_an_image_is_not_pushed_without_a_name_and_a_token(
     monkeypatch.delenv("REGISTRY_TOKEN", raising=False)
     with pytest.raises(SystemExit, match="Set REGISTRY_USER and REGISTRY_TOKEN"):
         image.sign_in()
-
-
-def test_a_distribution_without_its_weights_is_neither_built_nor_released(tmp_path: Path) -> None:
-    package = tmp_path / "quality" / "src" / "lookfar_quality"
-    package.mkdir(parents=True)
-    (tmp_path / "quality" / "pyproject.toml").touch()
-    for name in ("tokenizer.json", "model.json"):
-        (package / name).touch()
-    assert release.find_distributions(("quality",), tmp_path) == []
-    (problem,) = release.find_missing_weights(tmp_path)
-    assert problem.startswith("quality: model.onnx is missing")
-    (package / "model.onnx").touch()
-    assert release.find_distributions(("quality",), tmp_path) == [tmp_path / "quality"]
-    assert list(release.find_missing_weights(tmp_path)) == []
 
 
 def test_the_release_is_announced_with_its_notes_and_files(built: Path, tmp_path: Path) -> None:
@@ -359,7 +334,7 @@ def test_images_have_their_labels_and_architectures() -> None:
     labels = image.find_labels("0123abc")
     assert labels["org.opencontainers.image.version"] == version
     assert labels["org.opencontainers.image.revision"] == "0123abc"
-    assert labels["org.opencontainers.image.licenses"] == "MIT"
+    assert labels["org.opencontainers.image.licenses"] == "MIT AND Apache-2.0"
     server = ROOT / "server.json"
     if server.is_file():
         name = json.loads(server.read_text(encoding="utf-8"))["name"]

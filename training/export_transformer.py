@@ -3,7 +3,7 @@
     python training/export_transformer.py WEIGHTS.npz TOKENIZER.json FOLDER
 
 Takes: what ``transformer.py run`` saved. Gives: ``model.onnx``, ``tokenizer.json`` and
-``model.json`` in FOLDER; ``quality/stamp.py`` then writes the fingerprint. Each row of the
+``model.json`` in FOLDER; ``training/stamp.py`` then writes the fingerprint. Each row of the
 vocabulary has a step of its own. Matrices are multiplied as int8 with a step for each column; their
 weights have seven bits, so that the sums of older processors do not overflow. The second matrix of
 each layer's inner network is only stored as int8 and multiplied as float: its inputs have outliers,

@@ -1,4 +1,4 @@
-"""Fine-tune the small transformer of ``lookfar-quality``, and embed texts with it.
+"""Fine-tune the small transformer, the second model, and embed texts with it.
 
     python training/transformer.py prepare PAIRS.jsonl PACK WORK
     python training/transformer.py run PACK WORK OUT [--judge FOLDER] [--set key=value,... ...]

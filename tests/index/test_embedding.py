@@ -15,7 +15,6 @@ import tiny_transformer
 from lookfar.collections.embedding import BackgroundEmbedding, embed_now, find_reason_to_pause
 from lookfar.collections.folder import Folder
 from lookfar.common.frames import send_frame
-from lookfar.config import QualitySettings
 from lookfar.embed.quality import QualityModel
 from lookfar.errors import IOFailed, ModelUnavailable
 from lookfar.index import embed_process, machine_load
@@ -48,13 +47,13 @@ def library(tmp_path: Path, model: Path) -> Iterator[Library]:
     root.mkdir()
     for number in range(PAGES):
         (root / f"page{number}.md").write_text(f"# Page {number}\n\nThe feline of day {number}.\n")
-    settings = {"quality.model": str(model), "index.workers": 1}
+    settings = {"quality.model": str(model), "quality.enabled": "auto", "index.workers": 1}
     with Library.open(root, index_dir=tmp_path / "index", settings=settings) as opened:
         opened.index()
         yield opened
 
 
-def never(_: QualitySettings, __: float) -> str:
+def never(_: float) -> str:
     return ""
 
 
@@ -102,7 +101,7 @@ def test_it_pauses_for_a_reason_and_says_it(library: Library) -> None:
     folder = library.folder()
     asked, go_on = threading.Event(), threading.Event()
 
-    def reason(_: QualitySettings, __: float) -> str:
+    def reason(_: float) -> str:
         asked.set()
         return "" if go_on.is_set() else "the computer runs on battery"
 
@@ -206,7 +205,7 @@ def test_a_collection_that_was_closed_is_left_alone(library: Library) -> None:
     folder = library.folder()
     open_now: list[Folder] = [folder]
 
-    def reason(_: QualitySettings, __: float) -> str:
+    def reason(_: float) -> str:
         open_now.clear()
         return ""
 
@@ -238,7 +237,7 @@ def test_nothing_is_locked_or_loaded_during_a_pause(
     folder = library.folder()
     paused = threading.Event()
 
-    def reason(_: QualitySettings, __: float) -> str:
+    def reason(_: float) -> str:
         state = folder.embedding
         if not state.pace:
             return ""
@@ -309,7 +308,7 @@ def test_a_server_goes_on_with_a_model_that_was_upgraded(tmp_path: Path) -> None
     root.mkdir()
     (root / "page.md").write_text("# Page\n\nThe feline of the day.\n")
     tiny_transformer.write(model, ["cat feline"], name="old")
-    settings = {"quality.model": str(model), "index.workers": 1}
+    settings = {"quality.model": str(model), "quality.enabled": "auto", "index.workers": 1}
     with Library.open(root, index_dir=tmp_path / "index", settings=settings) as library:
         library.index()
         folder = library.folder()
@@ -337,7 +336,7 @@ def test_the_status_says_when_work_begins_and_why_there_is_no_model() -> None:
 
 
 def test_the_process_refuses_another_model_than_the_one_it_was_started_for(model: Path) -> None:
-    process = EmbedProcess(model, 1, "tiny:16:another")
+    process = EmbedProcess(model, "tiny:16:another")
     try:
         with pytest.raises(ModelUnavailable, match="upgraded"):
             process.encode(["cat"])
@@ -346,7 +345,7 @@ def test_the_process_refuses_another_model_than_the_one_it_was_started_for(model
 
 
 def test_the_process_refuses_a_folder_without_a_model(tmp_path: Path) -> None:
-    process = EmbedProcess(tmp_path, 1)
+    process = EmbedProcess(tmp_path)
     try:
         with pytest.raises(ModelUnavailable, match="incomplete"):
             process.encode(["cat"])
@@ -355,7 +354,7 @@ def test_the_process_refuses_a_folder_without_a_model(tmp_path: Path) -> None:
 
 
 def test_a_process_that_ends_is_reported_and_started_again(model: Path) -> None:
-    process = EmbedProcess(model, 1)
+    process = EmbedProcess(model)
     try:
         assert process.encode(["the cat", "猫"])[1] is None
         assert process._process is not None
@@ -376,7 +375,7 @@ def test_the_process_leaves_no_file_in_the_home_of_the_user(
     home.mkdir()
     for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(home))
-    process = EmbedProcess(model, 1)
+    process = EmbedProcess(model)
     try:
         assert process.encode(["the cat"]) != [None]
     finally:
@@ -406,14 +405,14 @@ def test_a_battery_counts_only_while_it_is_used(tmp_path: Path) -> None:
     assert not machine_load.runs_on_battery(tmp_path / "c")
 
 
-def test_battery_and_load_are_reasons_that_settings_can_overrule(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_battery_and_load_are_reasons_to_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lookfar.collections.embedding.runs_on_battery", lambda: True)
     monkeypatch.setattr("lookfar.collections.embedding.measure_other_load", lambda _: 2.0)
-    assert "battery" in find_reason_to_pause(QualitySettings(), 0.0)
-    assert "cores" in find_reason_to_pause(QualitySettings(on_battery=True), 0.0)
-    assert not find_reason_to_pause(QualitySettings(on_battery=True, max_load=0.0), 0.0)
+    assert "battery" in find_reason_to_pause(0.0)
+    monkeypatch.setattr("lookfar.collections.embedding.runs_on_battery", lambda: False)
+    assert "cores" in find_reason_to_pause(0.0)
+    monkeypatch.setattr("lookfar.collections.embedding.measure_other_load", lambda _: 0.5)
+    assert not find_reason_to_pause(0.0)
 
 
 def test_the_work_of_its_own_threads_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -460,12 +459,9 @@ def test_a_server_embeds_what_its_sessions_have_open(
     root.mkdir()
     (root / "page.md").write_text("# Page\n\nThe feline of the day.\n")
     pool = Pool()
-    settings = {
-        "quality.model": str(model),
-        "quality.on_battery": True,
-        "quality.max_load": 0.0,
-        "index.workers": 1,
-    }
+    monkeypatch.setattr("lookfar.collections.embedding.runs_on_battery", lambda: False)
+    monkeypatch.setattr("lookfar.collections.embedding.measure_other_load", lambda _: 0.0)
+    settings = {"quality.model": str(model), "quality.enabled": "auto", "index.workers": 1}
     try:
         with pool.session([str(root)], index_dir=str(tmp_path / "i"), settings=settings) as session:
             session.library.index()

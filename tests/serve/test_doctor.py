@@ -248,6 +248,18 @@ def test_a_model_that_is_not_there(handbook: Path, home: Path, run: Run) -> None
     assert "error    model" in result.stdout
 
 
+def test_without_onnxruntime(
+    handbook: Path, home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    result = run(
+        "doctor", handbook, "--index-dir", home, "--set", "quality.enabled=on",
+        "--set", "quality.model=",
+    )  # fmt: skip
+    assert "warning  model" in result.stdout
+    assert "first model answers alone" in result.stdout
+
+
 def test_without_git(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lookfar.sources.git.history.find_program", lambda *_: None)
     (finding,) = examine()["git"]

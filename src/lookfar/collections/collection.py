@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from lookfar.collections.embedding_state import EmbeddingState
 from lookfar.collections.generations import Generations
 from lookfar.collections.passes import Passes
-from lookfar.embed.quality_package import find_quality_model
+from lookfar.embed.quality_folder import find_quality_model
 from lookfar.errors import (
     IndexBusy,
     IndexHeld,
@@ -80,7 +80,7 @@ class Collection(ABC):
         """Why there is no model although the settings name one; empty if there is one."""
         self.embedding = EmbeddingState()
         self.without_second_model = ""
-        """Why there is no second model although it is installed; empty if there is one."""
+        """Why there is no second model although it is not turned off; empty if there is one."""
         self._open_shared_model = open_model
 
     # -- what each kind defines --------------------------------------------------
@@ -204,11 +204,12 @@ class Collection(ABC):
         if not self.gains_by_second_model or not uses_second_model(self.settings):
             return None
         try:
-            if find_quality_model(self.settings.quality) is None:
+            folder = find_quality_model(self.settings.quality)
+            if folder is None:
                 return None
             from lookfar.embed.quality import open_quality_model
 
-            return open_quality_model(self.settings.quality)
+            return open_quality_model(folder)
         except ModelUnavailable as error:
             self.without_second_model = error.message
             return None
@@ -320,7 +321,9 @@ class Collection(ABC):
         forget_sentences()
 
 
-NOT_ON_A_SERVER: Final = "The second model does not work with a store on PostgreSQL (store.url)."
+NOT_ON_A_SERVER: Final = (
+    "The second model does not work yet with a store on PostgreSQL (store.url)."
+)
 
 
 def open_model(settings: Settings) -> tuple[Embedder | None, str]:

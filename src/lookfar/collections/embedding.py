@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from lookfar.errors import IndexBusy, LookfarError, ModelUnavailable
-from lookfar.index.embed_process import FOREGROUND, EmbedProcess
+from lookfar.index.embed_process import FOREGROUND, THREADS, EmbedProcess
 from lookfar.index.machine_load import OwnLoad, measure_other_load, runs_on_battery
 from lookfar.index.quality_pass import run_quality_pass
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
-    from lookfar.config import QualitySettings
 
 _log = logging.getLogger(__name__)
 
@@ -41,19 +40,22 @@ _WAIT_SECONDS: Final = 0.1
 _PACE_OVER: Final = 0.3
 """Weight of the last batch in the average pace."""
 
-FindReason = Callable[["QualitySettings", float], str]
+_MOST_LOAD: Final = 0.75
+"""Share of the cores that other programs may keep busy."""
+
+FindReason = Callable[[float], str]
 """Returns why background work should wait; see :func:`find_reason_to_pause`."""
 
 
-def find_reason_to_pause(settings: QualitySettings, own_load: float) -> str:
+def find_reason_to_pause(own_load: float) -> str:
     """Return why background work should wait; empty if it should not.
 
     ``own_load`` is the part of the load average that this work itself causes.
     """
-    if not settings.on_battery and runs_on_battery():
-        return "the computer runs on battery (quality.on_battery)"
-    if settings.max_load and measure_other_load(own_load) > settings.max_load:
-        return "other programs keep the cores busy (quality.max_load)"
+    if runs_on_battery():
+        return "the computer runs on battery"
+    if measure_other_load(own_load) > _MOST_LOAD:
+        return "other programs keep the cores busy"
     return ""
 
 
@@ -156,8 +158,7 @@ class BackgroundEmbedding:
         state.failure = ""
         if counts is None or not counts.lacking:
             return 0
-        threads = settings.quality.threads
-        self._process = process = EmbedProcess(model.folder, threads, model.fingerprint)
+        self._process = process = EmbedProcess(model.folder, model.fingerprint)
         done, began = 0, time.monotonic()
 
         def note(passages: int) -> None:
@@ -175,7 +176,7 @@ class BackgroundEmbedding:
                 if load:
                     model.load()  # The first vector makes questions use it.
                 state.working, began = True, time.monotonic()
-                self._own_load.set_threads(threads)
+                self._own_load.set_threads(THREADS)
                 try:
                     made = run_quality_pass(
                         collection.store,
@@ -207,7 +208,7 @@ class BackgroundEmbedding:
         """Return why a collection has to wait; raise ``Stopped`` if it is not open any more."""
         if self._closed.is_set() or not any(other is collection for other in self._list()):
             raise Stopped
-        reason = self._find_reason(collection.settings.quality, self._own_load.estimate())
+        reason = self._find_reason(self._own_load.estimate())
         collection.embedding.paused = reason
         return reason
 
@@ -225,8 +226,7 @@ def embed_now(
     model = collection.second_model
     if model is None or not collection.indexed:
         return 0
-    threads = collection.settings.quality.threads
-    process = EmbedProcess(model.folder, threads, model.fingerprint, niceness=FOREGROUND)
+    process = EmbedProcess(model.folder, model.fingerprint, niceness=FOREGROUND)
     done = 0
 
     def note(passages: int) -> None:

@@ -235,27 +235,14 @@ class QualitySettings:
 
     enabled: str = setting(
         "auto",
-        "Use the second model; auto: only if lookfar[quality] is installed.",
+        "Use the second model; auto: only beside the bundled one.",
         choices=("auto", "on", "off"),
         trusted=True,
     )
     model: str = setting(
-        "", "Folder of the second model; empty means the one in the package lookfar-quality.",
+        "", "Folder of the second model; empty means the bundled one.",
         location=True, trusted=True,
     )  # fmt: skip
-    threads: int = setting(
-        1, "Threads that embed passages in the background.", low=1, high=256, trusted=True
-    )
-    on_battery: bool = setting(
-        False, "Embed passages while the computer runs on battery.", trusted=True
-    )
-    max_load: float = setting(
-        0.75,
-        "Pause while other programs keep more than this share of the cores busy; 0: never pause.",
-        low=0,
-        high=64,
-        trusted=True,
-    )
 
 
 @dataclass(frozen=True, slots=True)

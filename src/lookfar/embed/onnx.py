@@ -1,13 +1,13 @@
 """Local transformers through ONNX: any sentence-transformers model with an ONNX file.
 
-Texts of similar length share a batch. ``onnxruntime`` is an optional dependency and is only
-imported when the first text is embedded.
+Texts of similar length share a batch. ``onnxruntime`` is large and not available everywhere, so it
+is only imported when the first text is embedded.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
@@ -26,14 +26,17 @@ from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Tokenizer
 
     from lookfar.config import EmbedSettings
+
+Encoded = Sequence[Sequence[int]]
+"""The IDs of the tokens of each text."""
 
 _CPU_BATCH = 32
 _GPU_BATCH = 64
 _TOKENIZER_BATCH = 2048
-_CPU_BATCH_TOKENS = 1024
+_CPU_BATCH_TOKENS = 512
 """Tokens in a batch, with padding; larger batches do not fit the CPU caches."""
 _GPU_BATCH_TOKENS = 65_536
 _CUDA = "CUDAExecutionProvider"
@@ -45,8 +48,6 @@ class OnnxEmbedder(SingleModel):
     """A transformer. Thread-safe."""
 
     quick = False
-    _has_type_ids = False
-    """Whether the type IDs of the tokenizer are passed on, which tell a pair of texts apart."""
 
     def __init__(self, settings: EmbedSettings, model: str) -> None:
         self._settings = settings
@@ -126,33 +127,47 @@ class OnnxEmbedder(SingleModel):
     def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for first in range(0, len(texts), _TOKENIZER_BATCH):
-            encoded = self._tokenizer.encode_batch(list(texts[first : first + _TOKENIZER_BATCH]))
+            encoded = self._encode(texts[first : first + _TOKENIZER_BATCH])
             # Texts of similar length share a batch, because padding costs as much as tokens.
-            order = sorted(range(len(encoded)), key=lambda index: len(encoded[index].ids))
-            lengths = [len(encoding.ids) for encoding in encoded]
+            lengths = [len(ids) for ids in encoded]
+            order = sorted(range(len(encoded)), key=lengths.__getitem__)
             tokens = _GPU_BATCH_TOKENS if self._on_gpu else _CPU_BATCH_TOKENS
-            for batch in batches(order, lengths, self.batch, tokens):
+
+            def run(batch: list[int], first: int = first, encoded: Encoded = encoded) -> None:
                 rows = [first + index for index in batch]
                 vectors[rows] = self._run([encoded[index] for index in batch])
+
+            self._run_all(run, batches(order, lengths, self.batch, tokens))
         return normalise_rows(vectors)
 
-    def _run(self, encoded: Sequence[Encoding]) -> NDArray[np.float32]:
+    def _encode(self, texts: Sequence[str]) -> Encoded:
+        return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
+
+    def _run_all(self, run: Callable[[list[int]], None], some: Iterator[list[int]]) -> None:
+        for batch in some:
+            run(batch)
+
+    def _run(self, encoded: Encoded) -> NDArray[np.float32]:
         states, mask = self._infer(encoded)
         vectors = pool(states.astype(np.float32, copy=False), mask, self._card.pooling)
         if vectors.shape[1] != self.dimensions or not np.isfinite(vectors).all():
             raise self._unusable(f"it returns vectors of {vectors.shape[1]} dimensions, or NaN")
         return vectors
 
-    def _infer(self, encoded: Sequence[Encoding]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Run the model on a batch; return its output, and a mask that is 0 for padding."""
-        longest = max(1, *(len(encoding.ids) for encoding in encoded)) if encoded else 1
+    def _infer(
+        self, encoded: Encoded, types: Encoded | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Run the model on a batch; return its output, and a mask that is 0 for padding.
+
+        ``types`` tell the parts of a pair of texts apart.
+        """
+        longest = max(1, *map(len, encoded)) if encoded else 1
         ids = np.full((len(encoded), longest), self._card.pad, dtype=np.int64)
         mask, type_ids = np.zeros_like(ids), np.zeros_like(ids)
-        for row, encoding in enumerate(encoded):
-            length = len(encoding.ids)
-            ids[row, :length], mask[row, :length] = encoding.ids, 1
-            if self._has_type_ids:
-                type_ids[row, :length] = encoding.type_ids
+        for row, known in enumerate(encoded):
+            ids[row, : len(known)], mask[row, : len(known)] = known, 1
+            if types is not None:
+                type_ids[row, : len(known)] = types[row]
         feeds = {
             "input_ids": ids,
             "attention_mask": mask,
@@ -328,8 +343,9 @@ def _runtime() -> Any:
         import onnxruntime
     except ImportError as error:
         raise ModelUnavailable(
-            "The package onnxruntime, which onnx models need, is not installed.",
-            hint='Run: pip install "lookfar[onnx]", or set embed.provider to static.',
+            "The package onnxruntime, which transformers need, is not installed.",
+            hint="Run: pip install onnxruntime, if it has a wheel for this system, or set"
+            " embed.provider to static.",
             developer=str(error),
         ) from error
     return onnxruntime

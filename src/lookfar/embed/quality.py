@@ -1,7 +1,7 @@
 """The second model: a small transformer whose vectors improve on those of the bundled table.
 
-Its folder has ``model.onnx``, ``tokenizer.json`` and ``model.json``; usually it is that of the
-package ``lookfar-quality``. It reads English and code; other texts keep the vectors of the first
+Its folder has ``model.onnx``, ``tokenizer.json`` and ``model.json``; usually it is the bundled one,
+``embed/bundled/quality``. It reads English and code; other texts keep the vectors of the first
 model.
 """
 
@@ -18,25 +18,26 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from lookfar.config import EmbedSettings, QualitySettings
+from lookfar.common.cores import map_on_two_cores
+from lookfar.config import EmbedSettings
 from lookfar.embed import hub
+from lookfar.embed.byte_pairs import BytePairs, read_byte_pairs
 from lookfar.embed.card import Card, Pooling
-from lookfar.embed.onnx import OnnxEmbedder, pool
-from lookfar.embed.quality_package import MODEL, find_quality_model
+from lookfar.embed.onnx import Encoded, OnnxEmbedder, pool
+from lookfar.embed.quality_folder import MODEL
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Tokenizer
 
 TOKENIZER, CARD = "tokenizer.json", "model.json"
 _VERSION: Final = "quality 1"
 """Increase whenever the same files would give other vectors."""
 _REINSTALL: Final = (
-    "Install it again: pip install --force-reinstall lookfar-quality, or set quality.enabled to"
-    " off."
+    "Install Lookfar again: pip install --force-reinstall lookfar, or set quality.enabled to off."
 )
 _MOST_TOKENS: Final = 8192
 _WORDS = re.compile(r"[^\W\d_]+")
@@ -51,8 +52,9 @@ _LEAST_PER_TOKEN: Final = 1.5
 class QualityModel(OnnxEmbedder):
     """The second model. Thread-safe."""
 
-    def __init__(self, folder: Path, threads: int = 1) -> None:
-        self._settings = EmbedSettings(device="cpu", threads=threads)
+    def __init__(self, folder: Path) -> None:
+        # Each batch is computed by one thread: several threads for one batch cost more in all.
+        self._settings = EmbedSettings(device="cpu", threads=1)
         self._folder = folder
         self._model = str(folder)
         missing = [name for name in (CARD, MODEL, TOKENIZER) if not (folder / name).is_file()]
@@ -108,7 +110,10 @@ class QualityModel(OnnxEmbedder):
             return False
         return letters >= _LEAST_PER_TOKEN * self.count_tokens(known)
 
-    # -- loaded on first use, when the package may have been upgraded --------
+    def count_tokens(self, text: str) -> int:
+        return super().count_tokens(text) if self._pairs is None else self._pairs.count(text)
+
+    # -- loaded on first use, when the folder may have been replaced ---------
 
     @property
     def is_current(self) -> bool:
@@ -132,12 +137,30 @@ class QualityModel(OnnxEmbedder):
         self._require_current()
         return session
 
+    @cached_property
+    def _pairs(self) -> BytePairs | None:
+        try:
+            pairs = read_byte_pairs(self._folder / TOKENIZER)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise self._unusable(f"its tokenizer cannot be read ({error})") from error
+        self._require_current()
+        return pairs
+
+    def _encode(self, texts: Sequence[str]) -> Encoded:
+        if self._pairs is None:
+            return super()._encode(texts)
+        return [self._pairs.encode(text, self.max_tokens) for text in texts]
+
+    def _run_all(self, run: Callable[[list[int]], None], some: Iterator[list[int]]) -> None:
+        first, *others = some
+        map_on_two_cores(run, (first, *others)) if others else run(first)
+
     def _read_tokenizer(self) -> Tokenizer:
         tokenizer = super()._read_tokenizer()
         self._require_current()
         return tokenizer
 
-    def _run(self, encoded: Sequence[Encoding]) -> NDArray[np.float32]:
+    def _run(self, encoded: Encoded) -> NDArray[np.float32]:
         states, mask = self._infer(encoded)
         vectors = pool(states.astype(np.float32, copy=False), mask, self._card.pooling)
         if vectors.shape[1] < self.dimensions or not np.isfinite(vectors).all():
@@ -153,23 +176,19 @@ class QualityModel(OnnxEmbedder):
 
 
 # A model is released when the last collection that uses it rests.
-_opened: WeakValueDictionary[tuple[Path, int], QualityModel] = WeakValueDictionary()
+_opened: WeakValueDictionary[Path, QualityModel] = WeakValueDictionary()
 _lock = Lock()
 
 
-def open_quality_model(settings: QualitySettings) -> QualityModel | None:
-    """Return the second model, the same for all collections; None if there is none.
+def open_quality_model(folder: Path) -> QualityModel:
+    """Return the second model of a folder, the same for all collections.
 
-    After an upgrade of its package, the new model is returned.
+    After an upgrade, the new model is returned.
     """
-    folder = find_quality_model(settings)
-    if folder is None:
-        return None
-    key = (folder, settings.threads)
     with _lock:
-        model = _opened.get(key)
+        model = _opened.get(folder)
         if model is None or not model.is_current:
-            model = _opened[key] = QualityModel(folder, settings.threads)
+            model = _opened[folder] = QualityModel(folder)
         return model
 
 

@@ -29,8 +29,6 @@ _RETRY_SECONDS = 60.0
 class CrossEncoder(OnnxEmbedder):
     """A cross-encoder. Thread-safe."""
 
-    _has_type_ids = True
-
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
         """Score how well each text answers: the sigmoid of one logit, or the softmax of two."""
         if not texts:
@@ -44,7 +42,8 @@ class CrossEncoder(OnnxEmbedder):
         return [float(score) for score in scores]
 
     def _score_batch(self, encoded: Sequence[Encoding]) -> NDArray[np.float64]:
-        output_values, _ = self._infer(encoded)
+        ids = [encoding.ids for encoding in encoded]
+        output_values, _ = self._infer(ids, [encoding.type_ids for encoding in encoded])
         logits = output_values.astype(np.float64).reshape(len(encoded), -1)
         if logits.shape[1] not in (1, 2) or not np.isfinite(logits).all():
             raise self._unusable(f"it returns {logits.shape[1]} numbers for a text, or NaN")

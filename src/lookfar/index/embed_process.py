@@ -30,17 +30,17 @@ BACKGROUND: Final = 19
 """The lowest priority."""
 FOREGROUND: Final = 5
 """For a command that waits."""
+THREADS: Final = min(2, os.cpu_count() or 1)
+"""Cores that a process uses."""
 
 
 class EmbedProcess:
     """A child process with the second model; it starts with the first text, also after
     ``close``."""
 
-    def __init__(
-        self, folder: Path, threads: int, fingerprint: str = "", *, niceness: int = BACKGROUND
-    ) -> None:
+    def __init__(self, folder: Path, fingerprint: str = "", *, niceness: int = BACKGROUND) -> None:
         """The process refuses a model with another ``fingerprint``, unless that is empty."""
-        self._about = (str(folder), threads, fingerprint, niceness)
+        self._about = (str(folder), fingerprint, niceness)
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = Lock()
         self._interrupted = False
@@ -65,8 +65,6 @@ class EmbedProcess:
         return answer
 
     def _start(self) -> subprocess.Popen[bytes]:
-        threads = str(self._about[1])
-        quiet = {"OMP_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "0"}
         # Only Windows has it; elsewhere the child lowers its priority itself.
         idle = getattr(subprocess, "IDLE_PRIORITY_CLASS", 0)
         with self._starting:
@@ -78,7 +76,7 @@ class EmbedProcess:
                 [sys.executable, "-c", _CHILD],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=child_environment(quiet),
+                env=child_environment({"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "0"}),
                 **OWN_GROUP | {"creationflags": OWN_GROUP.get("creationflags", 0) | idle},
             )
         assert process.stdin is not None
@@ -114,7 +112,7 @@ def main() -> None:
 
 
 def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
-    folder, threads, fingerprint, niceness = receive_frame(requests)
+    folder, fingerprint, niceness = receive_frame(requests)
     if hasattr(os, "nice"):
         os.nice(niceness)
     model: QualityModel | None = None
@@ -122,7 +120,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         texts: list[str] = receive_frame(requests)
         answer: list[Encoded] | LookfarError
         try:
-            model = model or _open_model(Path(folder), threads, fingerprint)
+            model = model or _open_model(Path(folder), fingerprint)
             answer = encode_texts(model, texts)
         except LookfarError as error:
             answer = error
@@ -135,10 +133,10 @@ def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         send_frame(answers, answer)
 
 
-def _open_model(folder: Path, threads: int, fingerprint: str) -> QualityModel:
+def _open_model(folder: Path, fingerprint: str) -> QualityModel:
     from lookfar.embed.quality import QualityModel
 
-    model = QualityModel(folder, threads)
+    model = QualityModel(folder)
     if fingerprint not in ("", model.fingerprint):
         raise ModelUnavailable(
             "The second model was upgraded while passages were being embedded.",

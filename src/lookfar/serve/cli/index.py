@@ -105,7 +105,7 @@ def require_second_model(library: Library) -> None:
     if folder.second_model is None:
         raise ModelUnavailable(
             folder.without_second_model or "There is no second model to embed passages with.",
-            hint='Run: pip install "lookfar[quality]", and check the setting quality.enabled.',
+            hint="Check the setting quality.enabled, and run: lookfar doctor",
         )
 
 

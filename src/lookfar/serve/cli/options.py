@@ -252,9 +252,12 @@ def open_library(path: str | tuple[str, ...], options: dict[str, Any]) -> Iterat
 
 @contextmanager
 def connect_library(
-    path: str | tuple[str, ...], options: dict[str, Any]
+    path: str | tuple[str, ...], options: dict[str, Any], *, asks: bool = False
 ) -> Iterator[Library | RemoteLibrary]:
-    """Use the library of a running daemon, or open one here if no daemon runs."""
+    """Use the library of a running daemon, or open one here if no daemon runs.
+
+    ``asks``: for one question, which is not worth loading the second model.
+    """
     from lookfar.config import load
     from lookfar.serve.cli.remote_library import RemoteLibrary
 
@@ -263,7 +266,7 @@ def connect_library(
     if load(None, settings).serve.daemon:
         remote = RemoteLibrary.find(paths, options["index_dir"], settings)
     if remote is None:
-        with open_library(path, options) as library:
+        with open_library(path, without_second_model(options) if asks else options) as library:
             yield library
         return
     try:
@@ -271,6 +274,11 @@ def connect_library(
             yield remote
     finally:
         remote.close()
+
+
+def without_second_model(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a command that answers before a transformer would be loaded."""
+    return {**options, "settings": ("quality.enabled=off", *options["settings"])}
 
 
 def _check_options(

@@ -15,6 +15,7 @@ from lookfar.serve.cli.options import (
     folder_argument,
     library_options,
     open_library,
+    without_second_model,
 )
 from lookfar.serve.show.printable import safe_name
 
@@ -200,7 +201,7 @@ def why(file: str, root: str, query: str, as_json: bool, **options: Any) -> None
     not exist; then only its name is judged. With --query, follow an indexed document through the
     ranking and show why it is, or is not, among the hits.
     """
-    with open_library(root, options) as library:
+    with open_library(root, without_second_model(options)) as library:
         ruling = library.why(clean_text(file))
         ranking = None
         if query and (ruling.admitted or ruling.indexed):

@@ -154,7 +154,7 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
     if filters and not path and _is_folder(query):
         query, path = "", (query,)
     _check_words(query, filters, options)
-    with connect_library(_check_folders(query, path), options) as library:
+    with connect_library(_check_folders(query, path), options, asks=True) as library:
         index_first = (
             _needs_folder_index(filters) and not library.indexed and options["as_of"] is None
         )

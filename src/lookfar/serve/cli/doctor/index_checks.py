@@ -30,6 +30,12 @@ def check_model(subject: Subject) -> Iterator[Finding]:
         vector = embedder.embed_query("where is the door")
         message = f"{embedder.name} returns vectors of {vector.shape[-1]} numbers"
         yield Finding("model", "ok", f"{message} (fingerprint {embedder.fingerprint[:40]}).")
+    if folder.second_model is None and folder.without_second_model:
+        yield Finding(
+            "model", "warning", folder.without_second_model,
+            "Run: pip install --force-reinstall lookfar onnxruntime, or turn it off: lookfar config"
+            " set quality.enabled off",
+        )  # fmt: skip
 
 
 def check_store(subject: Subject) -> Iterator[Finding]:

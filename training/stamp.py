@@ -1,8 +1,8 @@
-"""Write the fingerprint of the weights into ``model.json``: ``python quality/stamp.py``.
+"""Write the fingerprint of the weights into ``model.json``: ``python training/stamp.py``.
 
-Takes: ``model.onnx``, ``tokenizer.json`` and ``model.json`` in ``src/lookfar_quality``. Gives: the
-same ``model.json`` with the key ``fingerprint``. Vectors are bound to it, so it must change
-whenever the weights do; ``tests/test_quality_package.py`` compares it with the files.
+Takes: ``model.onnx``, ``tokenizer.json`` and ``model.json`` of the bundled model. Gives: the same
+``model.json`` with the key ``fingerprint``. Vectors are bound to it, so it must change whenever the
+weights do; ``tests/embed/test_second_model.py`` compares it with the files.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import json
 from pathlib import Path
 
 from lookfar.embed.quality import CARD, QualityModel, hash_files
-
-FOLDER = Path(__file__).parent / "src" / "lookfar_quality"
+from lookfar.embed.quality_folder import BUNDLED
 
 
 def stamp(folder: Path) -> str:
@@ -27,4 +26,4 @@ def stamp(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    print(stamp(FOLDER))
+    print(stamp(BUNDLED))
