@@ -19,7 +19,7 @@ WIDTH = 24
 
 
 def write(folder: Path, groups: Sequence[str], *, seed: int = 7, name: str = "tiny") -> Path:
-    """Write the model of these groups of words into a folder, as ``lookfar-quality`` has one."""
+    """Write the model of these groups of words into a folder, as the bundled one is."""
     from onnx import TensorProto, helper, numpy_helper, save
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
