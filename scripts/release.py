@@ -40,9 +40,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 
-NO_COPIES = (
-    *("CHANGELOG.md", "bench/", "examples/", "fuzz/", "src/", "tests/", "training/"),
-)
+NO_COPIES = (*("CHANGELOG.md", "bench/", "examples/", "fuzz/", "src/", "tests/", "training/"),)
 """Where a version may be that of something else."""
 
 VERSION_FILE = "src/lookfar/__init__.py"
