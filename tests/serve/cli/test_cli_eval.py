@@ -93,7 +93,7 @@ def test_a_library_on_a_server_refuses_a_second_model(handbook: Path, run: Run) 
     url = "store.url=postgresql://127.0.0.1:1/nowhere"
     served = run("index", handbook, "--quality", "--set", url)
     assert served.exit_code != 0
-    assert "cannot be used yet with PostgreSQL" in served.stderr
+    assert "does not work yet with a store on PostgreSQL" in served.stderr
 
 
 @pytest.mark.parametrize(
