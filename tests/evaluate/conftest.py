@@ -68,6 +68,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home.mkdir()
     for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
         monkeypatch.delenv(variable)
+    monkeypatch.setenv("LOOKFAR_QUALITY_ENABLED", "off")  # See tests/conftest.py.
     for variable in ("HOME", "USERPROFILE", "LOCALAPPDATA", "APPDATA"):
         monkeypatch.setenv(variable, str(home))
 

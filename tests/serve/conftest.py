@@ -30,6 +30,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home.mkdir()
     for variable in [name for name in os.environ if name.startswith(("LOOKFAR_", "XDG_"))]:
         monkeypatch.delenv(variable)
+    monkeypatch.setenv("LOOKFAR_QUALITY_ENABLED", "off")  # See tests/conftest.py.
     for variable in ("HOME", "USERPROFILE", "LOCALAPPDATA", "APPDATA"):
         monkeypatch.setenv(variable, str(home))
     for variable in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
