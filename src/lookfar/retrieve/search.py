@@ -50,7 +50,8 @@ def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Sta
         code.boost_file_names,
         code.judge_definitions(read, [code.boost_definitions]),
     ]
-    fusion, last = fuse.fuse_by_score(settings), [boost_verbatim(sources), boost_exact]
+    fusion = fuse.fuse_by_score(settings)
+    last = [fuse.level_kinds, boost_verbatim(sources), boost_exact]
     if not settings.boosts:
         boosts, links, last = [], [], []
     if compat.is_asked_for(settings):

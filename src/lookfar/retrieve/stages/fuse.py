@@ -1,6 +1,7 @@
 """Fuse keyword, page and vector scores into one between 0 and 1, each scaled to its own range.
 
-Fusing ranks instead was worse than keywords alone wherever words decide.
+Fusing ranks instead was worse than keywords alone wherever words decide. After all boosts, code and
+pages are brought closer together.
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ _SECOND_LIFT = 3.0
 """Factor for the weight of meaning if the second model judged all candidates."""
 _FEWEST_TO_ALIGN = 8
 """Candidates with scores of both models that are needed to compare the scales of these."""
+_LEVELLING = 0.8
+"""How far code and pages are brought together; with 1, the best of both would be equal."""
+_FARTHEST = 2.0
+"""A kind whose best score is farther behind than this factor is raised no further."""
 
 Weigh = Callable[[Ranking, float, float], tuple[float, float]]
 """Adjusts the weights of vectors and keywords to one question."""
@@ -123,6 +128,30 @@ def fuse_by_score(settings: SearchSettings, weigh: Weigh = keep_weights) -> Stag
         return ranking
 
     return fuse
+
+
+def level_kinds(ranking: Ranking) -> Ranking:
+    """Raise the scores of code or of pages, whichever are lower, towards those of the other.
+
+    Their scores are made of different parts, so a difference between the kinds says less about
+    which one answers than a difference within a kind. What is first stays first.
+    """
+    lanes = ranking.candidates.lanes
+    best = {"code": 0.0, "pages": 0.0}
+    for lane, score in zip(lanes, ranking.scores, strict=True):
+        kind = "code" if lane == "code" else "pages"
+        if lane != "commits" and score > best[kind]:
+            best[kind] = score
+    lower, higher = sorted(best, key=best.__getitem__)
+    if best[lower] <= 0:
+        return ranking
+    factor = min(best[higher] / best[lower], _FARTHEST) ** _LEVELLING
+    added = [
+        (factor - 1) * score if lane != "commits" and (lane == "code") == (lower == "code") else 0.0
+        for lane, score in zip(lanes, ranking.scores, strict=True)
+    ]
+    note = f"factor {factor:.2f}, to compare {lower} with {higher}"
+    return ranking.add_step("kind", added, lambda _: note, whole_document=True)
 
 
 def _weigh_code(
