@@ -18,12 +18,13 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import statistics
 import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -42,6 +43,7 @@ from lookfar.store.sqlite.store import CollectionStore
 
 DEPTH = 10
 MODES = ("keyword", "vector", "hybrid")
+_DATE = re.compile(r"(.+?T[\d:.]+)(?:Z|([+-])(\d+):(\d\d))?")
 
 
 def repository_at(path: str) -> Repository:
@@ -142,6 +144,15 @@ def _ndcg(ranked: list[str], gains: dict[str, float]) -> float:
     return discounted(gains.get(each, 0.0) for each in ranked[:DEPTH]) / best if best else 0.0
 
 
+def read_time(date: str) -> int:
+    """Seconds since 1970 of an ISO date. Git keeps zones beyond a day, such as +518:00."""
+    matched = _DATE.fullmatch(date)
+    assert matched, date
+    local, sign, hours, minutes = matched.groups(default="0")
+    east = (int(hours) * 60 + int(minutes)) * (-60 if sign == "-" else 60)
+    return int(datetime.fromisoformat(local).replace(tzinfo=UTC).timestamp()) - east
+
+
 def _repository_of(folder: Path, place: Path) -> tuple[Repository, dict[str, str]]:
     """A repository of the judged commits, and what each of them was called where it comes from."""
     commits = [json.loads(line) for line in (folder / "commits.jsonl").open(encoding="utf-8")]
@@ -151,7 +162,7 @@ def _repository_of(folder: Path, place: Path) -> tuple[Repository, dict[str, str
         subprocess.run(["git", "init", "--quiet", "--bare", str(place)], check=True)
         stream = bytearray()
         for number, each in enumerate(commits, 1):
-            second = int(datetime.fromisoformat(each["date"]).timestamp())
+            second = read_time(each["date"])
             who = f"{each['author'].strip('<>') or 'nobody'} <nobody@example.org> {second} +0000"
             message = f"{each['title']}\n\n{each['text']}".strip().encode()
             stream += f"commit refs/heads/main\nmark :{number}\ncommitter {who}\n".encode()

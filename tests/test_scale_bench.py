@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from argparse import Namespace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,6 +13,7 @@ import pytest
 from script_modules import load_script
 
 scale, routing = load_script("bench/scale.py"), load_script("bench/routing.py")
+git_history = load_script("bench/git_history.py")
 
 PAGE = """---
 title: Secret
@@ -145,3 +147,21 @@ def test_a_question_is_routed_to_sixteen_shards_at_most() -> None:
     made._shards = chance.permutation(400) % 128
     file = routing.VectorFile(Path("nowhere.f16"), 16, 0)
     assert len(made.route(file, chance.standard_normal(16).astype(np.float32))) == 16
+
+
+@pytest.mark.parametrize("zone", ["+0000", "-0230", "+1400", "+51800", "-51830"])
+def test_dates_of_every_zone_are_read(tmp_path: Path, zone: str) -> None:
+    """As git prints them. Seen to fail with ``fromisoformat`` alone for zones beyond a day."""
+    stream = f"commit refs/heads/main\ncommitter A <a@b> 1600000000 {zone}\ndata 1\nx\n"
+    for command in (["init", "-q"], ["fast-import", "--quiet", "--date-format=raw-permissive"]):
+        subprocess.run(["git", *command], cwd=tmp_path, input=stream.encode(), check=True)
+    shown = subprocess.run(
+        ["git", "log", "-1", "--format=%cI %ct", "main"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    date, second = shown.stdout.split()
+    assert git_history.read_time(date) == int(second)
+
+
+def test_a_date_without_a_zone_of_numbers_is_read() -> None:
+    assert git_history.read_time("2020-09-13T12:26:40Z") == 1_600_000_000
