@@ -556,14 +556,18 @@ def _type_error(error: psycopg.Error) -> LookfarError | None:
             developer=developer,
         )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return StoreUnavailable(
-            "The store's server cannot be reached, or the connection to it was lost.",
-            hint="Check that it is running and that store.url is right, and try again; the last"
-            " finished index is intact.",
-            developer=developer,
-            details={"retry": True},
-        )
+        return _make_unavailable(error, developer)
     return None
+
+
+def _make_unavailable(error: psycopg.Error, developer: str) -> StoreUnavailable:
+    message = "The store's server cannot be reached, or the connection to it was lost."
+    hint = "Check that it is running and that store.url is right, and try again; the last finished"
+    hint += " index is intact."
+    if error.pgconn and (error.pgconn.used_password or error.pgconn.needs_password):
+        message = "The store's server can be reached, but it did not accept the login."
+        hint = "Check the password (PGPASSWORD or PGPASSFILE), and role and database in store.url."
+    return StoreUnavailable(message, hint=hint, developer=developer, details={"retry": True})
 
 
 def not_indexed(place: str) -> NotIndexed:
