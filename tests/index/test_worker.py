@@ -309,7 +309,7 @@ def test_workers_exit_when_their_parent_is_killed(recipe: Recipe, root: Path) ->
         recipe = Recipe(Root.open({str(root)!r}), 1000, Sizes(60, 80, 1, 0, False),
                         EmbedSettings("hash"), None)
         pool = WorkerPool(recipe, 2)
-        print(*(child._process.pid for child in pool._children), flush=True)
+        print(*(child._start().pid for child in pool._children), flush=True)
         time.sleep(600)
     """
     parent = subprocess.Popen(

@@ -222,19 +222,21 @@ class WorkerPool:
 
 
 class _Child:
+    """A process that starts with its first batch, so in a thread, which Ctrl-C cannot interrupt."""
+
     def __init__(self, recipe: Recipe, kills: Callable[[], int]) -> None:
         self._recipe = recipe
         self._kills = kills
         self._restarts = 0
         self._ended = False
-        self._start()
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def _start(self) -> None:
+    def _start(self) -> subprocess.Popen[bytes]:
         # Several numeric threads in each of several processes only slow each other down.
         quiet = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "0"}
         self._kills_before = self._kills()
         program, variables = python_program()
-        self._process = subprocess.Popen(
+        self._process = process = subprocess.Popen(
             [program, "-c", _CHILD],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -242,29 +244,29 @@ class _Child:
             **OWN_GROUP,
         )
         if self._ended:  # Meanwhile, by another thread.
-            self._process.kill()
+            process.kill()
+        assert process.stdin is not None
         # If the child is dead already, the first batch will report it.
         with suppress(BrokenPipeError):
-            send_frame(self._pipe_in, self._recipe)
-
-    @property
-    def _pipe_in(self) -> IO[bytes]:
-        assert self._process.stdin is not None
-        return self._process.stdin
+            send_frame(process.stdin, self._recipe)
+        return process
 
     def ask(self, batch: Sequence[Request]) -> list[Outcome]:
-        assert self._process.stdout is not None
+        process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            send_frame(self._pipe_in, list(batch))
+            send_frame(process.stdin, list(batch))
         except BrokenPipeError as error:
             raise EOFError from error
-        answer: list[Outcome] | LookfarError = receive_frame(self._process.stdout)
+        answer: list[Outcome] | LookfarError = receive_frame(process.stdout)
         if isinstance(answer, LookfarError):
             raise answer
         return answer
 
     def killed_for_memory(self) -> bool:
         """Whether the system killed this process, which has ended, to free memory."""
+        assert self._process is not None
         killed = self._process.wait() == -_SIGKILL
         return killed and self._kills() > self._kills_before
 
@@ -277,18 +279,20 @@ class _Child:
             raise IOFailed(
                 f"A worker process crashed {self._restarts} times.",
                 hint="Set index.workers = 1 to find the file that causes it.",
-                developer=f"last exit status {self._process.returncode}",
+                developer=f"last exit status {self._process and self._process.returncode}",
             )
         self._start()
 
     def end(self) -> None:
         """End the process for good; a thread that waits for its answer gets ``EOFError``."""
         self._ended = True
-        self._process.kill()
+        if self._process is not None:
+            self._process.kill()
 
     def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
 
 
 def main() -> None:

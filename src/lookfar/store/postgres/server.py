@@ -548,13 +548,6 @@ def _type_error(error: psycopg.Error) -> LookfarError | None:
             hint="Try again in a moment.",
             developer=developer,
         )
-    if error.pgconn and (error.pgconn.used_password or error.pgconn.needs_password):
-        return StoreUnavailable(
-            "The store's server can be reached, but it did not accept the login.",
-            hint="Check the password (PGPASSWORD or PGPASSFILE), and the role and database in"
-            " store.url. The server's log says more.",
-            developer=developer,
-        )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return _make_unavailable(error, developer)
     return None

@@ -47,15 +47,6 @@ def check_store(subject: Subject) -> Iterator[Finding]:
         yield Finding("store", "ok", "The PostgreSQL server in store.url answers.")
 
 
-def check_store(subject: Subject) -> Iterator[Finding]:
-    """Check that the server of the indexes answers, if there is one."""
-    from lookfar.store.opening import stored_names
-
-    if subject.library.settings.store.url:
-        stored_names(subject.index_home, subject.library.settings, "")
-        yield Finding("store", "ok", "The PostgreSQL server in store.url answers.")
-
-
 def check_index(subject: Subject, deep: bool = False) -> Iterator[Finding]:
     """Check that an index exists and opens; with ``deep``, check every row and file."""
     library = subject.library
