@@ -24,6 +24,7 @@ from lookfar.serve.cli import exits
 from lookfar.serve.cli.main import cli
 from lookfar.serve.show.printable import safe_json, safe_name, safe_text
 from python_programs import run_python
+from serve.processes import alive, end_all
 from serve.terminal import on_terminal
 from waiting import DEADLINE, wait_for
 
@@ -209,18 +210,13 @@ def test_a_real_interrupt(tmp_path: Path, own_home: Path) -> None:
         assert "Traceback" not in stderr
 
 
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def list_importing(parent: int) -> list[int]:
     """Return the two workers of a process, as soon as both import compiled modules."""
     found = Path(f"/proc/{parent}/task").glob("*/children")
     pids = [int(pid) for children in found for pid in children.read_text().split()]
-    workers = [pid for pid in pids if b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    # A process that was forked and has not called exec yet has the command line of its parent.
+    lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids}
+    workers = [pid for pid, line in lines.items() if b"lookfar.index.worker" in line]
     loaded = [Path(f"/proc/{pid}/maps").read_text() for pid in workers]
     return workers if len(workers) == 2 and all("numpy" in names for names in loaded) else []
 
@@ -244,11 +240,15 @@ def test_an_interrupt_while_workers_start(tmp_path: Path, own_home: Path, stuck:
         os.kill(pid, signal.SIGSTOP)
     # What a terminal does: every process of the foreground group gets the signal.
     os.killpg(process.pid, signal.SIGINT)
-    _, stderr = process.communicate(timeout=DEADLINE)
+    try:
+        _, stderr = process.communicate(timeout=DEADLINE)
+        assert not any(map(alive, workers))
+    except BaseException:
+        end_all([process.pid, *workers])
+        raise
     assert process.returncode == 130, stderr
     assert stderr.splitlines()[-1:] == ["Stopped. The last finished index is intact."]
     assert "Traceback" not in stderr
-    wait_for(lambda: not any(map(runs, workers)), "no worker is left")
 
 
 def test_an_interrupt_while_starting_leaves_no_trace() -> None:
