@@ -96,8 +96,9 @@ def collect_candidates(
     """
     plans, notes = ground_plans([(source.plan, source.snapshot) for source in sources], settings)
     asked = [(plan, source.snapshot) for plan, source in zip(plans, sources, strict=True)]
+    counted = [at for at, source in enumerate(sources) if not source.aside]
     if len(asked) > 1:
-        share_statistics(asked, [at for at, source in enumerate(sources) if not source.aside])
+        share_statistics(asked, counted)
     gathered = [
         gather_candidates(plan, snapshot, settings, at) for at, (plan, snapshot) in enumerate(asked)
     ]
@@ -113,7 +114,7 @@ def collect_candidates(
     # If any collection has a model, use its plan: otherwise meaning would count for none.
     lead = next((ranking for ranking in gathered if ranking.plan.vector is not None), gathered[0])
     none = (0.0,) * len(candidates)
-    rarity, known_share = measure_rarity(asked)
+    rarity, known_share = measure_rarity([asked[at] for at in counted] or asked)
     majors = [find_major_version(source.collection) for source in sources]
     ranking = replace(
         lead,
