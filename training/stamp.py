@@ -2,7 +2,7 @@
 
 Takes: ``model.onnx``, ``tokenizer.json`` and ``model.json`` of the bundled model. Gives: the same
 ``model.json`` with the key ``fingerprint``. Vectors are bound to it, so it must change whenever the
-weights do; ``tests/embed/test_second_model.py`` compares it with the files.
+weights do; ``tests/embed/test_bundled_models.py`` compares it with the files.
 """
 
 from __future__ import annotations

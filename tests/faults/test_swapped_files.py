@@ -11,7 +11,8 @@ newest journal, and what later states have in common with it must be there.
 
 Seen to fail before journal and catalogue were compared in both directions: 98 of 500 mixes were
 answered in part, lost documents or revived deleted ones; and with ``has_served`` always false, with
-``_is_log_older`` always false, and with rows of an older catalogue joined to an intact journal.
+``_is_log_older`` always false, with ``has_content`` always true, and with rows of an older
+catalogue joined to an intact journal.
 """
 
 from __future__ import annotations
@@ -289,6 +290,7 @@ def test_a_mix_of_earlier_files_is_answered_completely_or_reported(
         shutil.rmtree(trial.home)
     report(
         "swapped files", trials=SWAPS, faults=SWAPS, failures=len(wrong),
-        note=", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items())),
+        note=f"of {HISTORIES} histories with {STATES} states each",
     )  # fmt: skip
     assert wrong == [], "\n".join(map(str, wrong))
+    assert outcomes["answered"] > SWAPS / 4, outcomes

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.library import Library
-from lookfar.model import Filters
+from lookfar.model import Filters, Lane
 from lookfar.ports import Place
 from lookfar.retrieve.ranking import Candidate, Ranking
 from lookfar.retrieve.stages.fuse import level_kinds
@@ -27,7 +27,7 @@ def make_mixed(
 ) -> Callable[..., Ranking]:
     """Return a ranking of one candidate for each kind and score."""
 
-    def make_mixed(*scored: tuple[str, float]) -> Ranking:
+    def make_mixed(*scored: tuple[Lane, float]) -> Ranking:
         candidates = [
             Candidate(make_place(at, document=at)._replace(lane=kind), 1.0, 1.0, 0.0)
             for at, (kind, _) in enumerate(scored)
@@ -39,7 +39,7 @@ def make_mixed(
 
 @pytest.mark.parametrize(("better", "other"), [("code", "docs"), ("docs", "code")])
 def test_the_lower_kind_is_raised_but_not_to_the_first_place(
-    make_mixed: Callable[..., Ranking], better: str, other: str
+    make_mixed: Callable[..., Ranking], better: Lane, other: Lane
 ) -> None:
     levelled = level_kinds(
         make_mixed((better, 1.0), (better, 0.9), (better, 0.8), (other, 0.6), (other, 0.3))
@@ -58,7 +58,7 @@ def test_a_kind_that_matches_far_less_stays_behind(make_mixed: Callable[..., Ran
     "kinds", [("docs", "docs"), ("code", "code"), ("docs", "memory"), ("code", "commits")]
 )
 def test_scores_within_one_kind_stay_as_they_are(
-    make_mixed: Callable[..., Ranking], kinds: tuple[str, str]
+    make_mixed: Callable[..., Ranking], kinds: tuple[Lane, Lane]
 ) -> None:
     first, second = kinds
     ranking = make_mixed((first, 1.0), (second, 0.6))
@@ -81,7 +81,8 @@ def test_a_page_is_shown_beside_many_files_that_score_better(tmp_path: Path) -> 
     (folder / "calls.md").write_text(page, encoding="utf-8")
     with Library.open(folder, index_dir=tmp_path / "index", settings=HASH) as library:
         mixed = library.search("retry limit", mode="keyword").hits
-        code = library.search("retry limit", mode="keyword", filters=Filters(lanes=("code",))).hits
+        only_code = Filters(lanes=("code",))
+        files = library.search("retry limit", mode="keyword", filters=only_code).hits
     uris = [hit.uri for hit in mixed]
     assert uris.index("calls.md") in (1, 2)
-    assert [uri for uri in uris if uri != "calls.md"] == [hit.uri for hit in code]
+    assert [uri for uri in uris if uri != "calls.md"] == [hit.uri for hit in files]

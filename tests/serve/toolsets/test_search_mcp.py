@@ -622,9 +622,9 @@ class TestCancelling:
         started: list[Any] = []
         real, ask = worker._Child._start, worker._Child.ask
 
-        def start(child: Any) -> None:
-            real(child)
-            started.append(child._process)
+        def start(child: Any) -> Any:
+            started.append(real(child))
+            return started[-1]
 
         def slowly(child: Any, batch: Any) -> Any:
             time.sleep(0.1)

@@ -74,6 +74,12 @@ def answers(library: Library) -> list[tuple[str, float, str]]:
     ]
 
 
+def by_name(found: list[tuple[str, float, str]]) -> list[tuple[str, object, str]]:
+    """Sort answers, with scores to four digits: so far those of the two stores agree, and hits that
+    are about equally good can change places."""
+    return [(uri, pytest.approx(score, abs=1e-4), sha) for uri, score, sha in sorted(found)]
+
+
 def moved(source: Path | str, target: Path | str, *names: str) -> list[Copied | Skipped]:
     return list(copy(IndexLocation(str(source)), IndexLocation(str(target)), names))
 
@@ -95,7 +101,7 @@ def test_copying_there_and_back_changes_nothing(folder: Path, tmp_path: Path, ur
         there.sha256,
     )
     with opened(folder, tmp_path / "unused", store__url=url) as library:
-        assert answers(library) == before
+        assert sorted(answers(library)) == by_name(before)
         assert library.index().unchanged == 34, "what the disk said came along"
         assert library.verify() == []
     with opened(folder, back) as library:

@@ -69,8 +69,8 @@ def choose_passages(
         # Never so wide that the excerpt would be cut off before the passage itself.
         most = min(settings.parent_max_chars, settings.max_excerpt_chars)
         passages = widen_to_sections(passages, sources, most, wanted)
-    if settings.doubt:
-        # The least candidate has a scaled score of zero, which says nothing for it.
+    if settings.doubt and ranking.plan.mode == "hybrid":
+        # The least candidate has a scaled score of zero: no word of it and little else matched.
         passages = [passage for passage in passages[:wanted] if round(passage.score, 3)]
     return passages[:wanted], notes
 
