@@ -314,12 +314,13 @@ def has_served(path: Path) -> bool:
 
 def _has_prefix(path: Path, connection: Connection) -> bool:
     """Return whether the log begins with all that the catalogue recorded of it."""
-    end = recorded_end(connection)
+    end, generation = recorded_end(connection), catalog.read_number(connection, _OF)
     with suppress(OSError), path.open("rb") as file:
-        frame = _read_frame(file, catalog.read_number(connection, _LAST)) if end else None
+        frame = _read_frame(file, catalog.read_number(connection, _LAST))
+        if not end:  # Nothing is recorded, so it may only have the session after that.
+            return end == 0 and (frame is None or frame.generation <= generation + 1)
         # Frames are often of equal length; those of another log have another generation.
-        recorded = (end, catalog.read_number(connection, _OF))
-        return end == 0 or (frame is not None and (frame.end, frame.generation) == recorded)
+        return frame is not None and (frame.end, frame.generation) == (end, generation)
     return False
 
 
