@@ -312,6 +312,7 @@ class Library:
         memories: bool = False,
         sources: bool = False,
         focus: bool | FocusChoice = False,
+        units: int = 0,
         on_progress: OnProgress | None = None,
     ) -> Answer:
         """Return the best cited passages for a query, from all collections or those named.
@@ -328,10 +329,11 @@ class Library:
         so are ``sources`` that were added for the folders.
 
         With ``focus``, each hit says which of its sentences answer best; a function chooses the
-        hits. A query without words but with filters returns the documents that these admit, and
-        no hits.
+        hits. With ``units``, the answer also has that many definitions and sections, ranked by
+        themselves. A query without words but with filters returns the documents that these admit,
+        and no hits.
         """
-        question = Question(query, mode, top_k, hypothesis, explain, focus, tuned, answering)
+        question = Question(query, mode, top_k, hypothesis, explain, focus, tuned, answering, units)
         scope = self._make_scope(collections, filters, as_of, commits, memories, sources)
         return searching.search(self._members, question, scope, on_progress)
 

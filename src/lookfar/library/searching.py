@@ -64,6 +64,8 @@ class Question:
     """Replaces the ``[search]`` settings."""
     answering: SearchFunction | None = None
     """Replaces the way from candidates to cited hits."""
+    units: int = 0
+    """How many definitions and sections to rank by themselves."""
 
     def settings(self, members: Members) -> SearchSettings:
         return self.tuned or members.settings.search
@@ -127,6 +129,7 @@ def search(
     return Answer(
         question.text, mode, tuple(results.hits), generations, took,
         (*healed, *results.notes, *without_model), confidence=results.confidence,
+        units=tuple(results.units),
     )  # fmt: skip
 
 
@@ -204,7 +207,7 @@ def _plan(
             if model not in improved:
                 improved[model] = _add_quality(plan, collection, question.hypothesis)
             plan = improved[model]
-        by_name[name] = replace(plan, focus=question.focus)
+        by_name[name] = replace(plan, focus=question.focus, units=question.units)
     return _Planned(next(iter(by_model.values())).mode, by_name, unavailable)
 
 

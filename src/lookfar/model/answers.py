@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from lookfar.model.documents import Kind, Span
+from lookfar.model.documents import Kind, Span, SymbolKind
 
 Mode = Literal["hybrid", "vector", "keyword"]
 Confidence = Literal["high", "medium", "low"]
@@ -172,6 +172,50 @@ class Hit:
         return self.lane
 
 
+@dataclass(frozen=True, slots=True)
+class UnitLine:
+    """A line of a unit that carries words of the question."""
+
+    number: int
+    """Its line in the document, from 1."""
+    text: str
+    """Without its line break."""
+    weight: float
+    """How much of the question it carries, and more if it decides something: a condition, an
+    error, a result, an assignment or a call. Comparable within one unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A definition of code or a section of a document, ranked by itself.
+
+    A hit shows a passage, which may hold ten definitions or a part of one.
+    """
+
+    collection: str
+    uri: str
+    path: tuple[str, ...]
+    """The names around it, outermost first, and its own; empty for a whole file."""
+    kind: SymbolKind | Literal["section", "file"]
+    lane: Kind
+    """What its document is."""
+    span: Span
+    """With its decorators and the comments above it."""
+    score: float
+    """Comparable only within one answer."""
+    line: int = 0
+    """The line that names it: comments and decorators above it are part of the span."""
+    lines: tuple[UnitLine, ...] = ()
+    """Only of the best few: its lines that answer best, in the order of the document."""
+    text: str = ""
+    """Only of the best few: its text; cut if it is very long."""
+
+    @property
+    def name(self) -> str:
+        """Its name with those around it, such as ``Session.get``; a heading with its parents."""
+        return (" > " if self.kind == "section" else ".").join(self.path)
+
+
 REMARKS = frozenset({"corrected", "no_phrase", "nothing_relevant", "understood", "versions"})
 """Reasons that say how a question was read or answered; nothing is missing."""
 
@@ -209,6 +253,8 @@ class Answer:
     confidence: Confidence | None = None
     """How well the best hit fits the question and leads, compared with answers that are known to be
     right; ``None`` if that cannot be said, as in a search by vectors alone."""
+    units: tuple[Unit, ...] = ()
+    """The best definitions and sections, best first, if requested."""
 
     @property
     def generation(self) -> int:

@@ -14,7 +14,7 @@ from itertools import compress
 from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from lookfar.model import Confidence, Contribution, Filters, Hit, Incomplete, Mode
+from lookfar.model import Confidence, Contribution, Filters, Hit, Incomplete, Mode, Unit
 from lookfar.ports import Embedder, Place, QualityQuery, Reranker, Snapshot
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class Plan:
     """Terms of the corpus whose meaning is close to the question."""
     focus: bool | FocusChoice = False
     """Whether each hit, or which of them, reports which of its sentences answer best."""
+    units: int = 0
+    """How many definitions and sections are ranked by themselves."""
     title: Plan | None = None
     """The title of a long question, which is asked beside the whole."""
     paths: tuple[str, ...] = ()
@@ -128,6 +130,8 @@ class Results(NamedTuple):
     confidence: Confidence | None = None
     listed: int = 0
     """Documents that were listed instead of hits."""
+    units: Sequence[Unit] = ()
+    """The best definitions and sections, if the plan asks for them."""
 
 
 Document = tuple[int, int]

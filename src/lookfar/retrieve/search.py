@@ -22,6 +22,7 @@ from lookfar.retrieve.answer.relevance import (
     measure_relevance,
     note_low_relevance,
 )
+from lookfar.retrieve.answer.units import rank_units
 from lookfar.retrieve.locate.file_names import find_major_version
 from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking, Results, Source, Stage
@@ -188,4 +189,5 @@ def search(sources: Sequence[Source], settings: SearchSettings, explain: bool) -
         explain=ranking.explain_fully if explain else None,
         focus=FocusQuery.from_ranking(ranking) if ranking.plan.focus else None,
     )
-    return Results(hits, [*ranking.notes, *notes, *stale], confidence)
+    units = rank_units(ranking, sources, ranking.plan.units) if ranking.plan.units else ()
+    return Results(hits, [*ranking.notes, *notes, *stale], confidence, units=units)

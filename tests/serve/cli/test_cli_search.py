@@ -19,7 +19,7 @@ Run = Callable[..., Result]
 
 ANSWER_KEYS = [
     *("query", "mode", "hits", "generation", "generations", "took_ms", "incomplete", "documents"),
-    *("total", "confidence"),
+    *("total", "confidence", "units"),
 ]
 HIT_TYPES = {
     "collection": str, "uri": str, "title": str, "heading_path": list,

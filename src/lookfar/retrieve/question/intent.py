@@ -30,6 +30,8 @@ HISTORY_TERMS: Final = frozenset(
 )
 """Terms that ask for history and say nothing about its topic."""
 
+_ABOUT_TESTS: Final = frozenset(terms_of("test spec mock fixture"))
+
 _WORDS: Final[Mapping[Intent, str]] = {
     "function": "function func method def callback subroutine procedure",
     "class": "class interface struct type enum trait model component object",
@@ -50,6 +52,11 @@ INTENTS: Final[Mapping[Intent, frozenset[str]]] = {
 def asks_for_history(text: str) -> bool:
     """Return whether a question asks what happened, as opposed to how things are."""
     return _HISTORY.search(text) is not None
+
+
+def asks_about_tests(plan: Plan) -> bool:
+    """Return whether a question is about tests, which otherwise stand back."""
+    return not _ABOUT_TESTS.isdisjoint(plan.topics)
 
 
 def wants_commits(plan: Plan) -> bool:

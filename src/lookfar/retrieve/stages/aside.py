@@ -8,16 +8,15 @@ from itertools import pairwise
 from typing import Final
 
 from lookfar.retrieve.locate.file_names import find_inner_folder, is_marginal, is_test
+from lookfar.retrieve.question.intent import asks_about_tests
 from lookfar.retrieve.ranking import Candidate, Ranking, Source, Stage
 from lookfar.retrieve.stages.code import Reader, has_code
-from lookfar.store.keywords.analyser import terms_of
 
 ASIDE: Final = 0.5
 """Factor for tests."""
 MARGINAL: Final = 0.7
 """Factor for examples, declarations, generated code, and what packages keep or leave behind."""
 _WORD: Final = re.compile(r"\w+")
-_ABOUT_TESTS: Final = frozenset(terms_of("test spec mock fixture"))
 
 _DEPTH: Final = 20
 """Candidates that are looked at: their texts have to be read."""
@@ -47,7 +46,7 @@ def demote_aside(sources: Sequence[Source], read: Reader) -> Stage:
 
 def demote_tests(ranking: Ranking) -> Ranking:
     """Demote tests behind the code they test, and marginal files behind the rest."""
-    wanted = not _ABOUT_TESTS.isdisjoint(ranking.plan.topics)
+    wanted = asks_about_tests(ranking.plan)
     weights: dict[str, float] = {}
 
     def weight(uri: str) -> float:

@@ -83,6 +83,7 @@ def answer(result: model.Answer, *, explain: bool = False) -> Json:
         "documents": plain(result.documents),
         "total": result.total,
         "confidence": result.confidence,
+        "units": plain(result.units),
     }
 
 

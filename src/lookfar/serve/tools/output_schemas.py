@@ -66,7 +66,7 @@ _ANSWER: Final[dict[str, Schema]] = {
     "query": _TEXT, "pattern": _TEXT, "mode": _TEXT, "case": _TEXT,
     "hits": _list(_HIT), "files": _list(_FILE), "documents": _list(_DOCUMENT),
     "generation": _INTEGER, "generations": _COUNTS, "took_ms": _NUMBER,
-    "incomplete": _OBJECTS, "total": _INTEGER, "confidence": _ANY_TEXT,
+    "incomplete": _OBJECTS, "total": _INTEGER, "confidence": _ANY_TEXT, "units": _OBJECTS,
     "matches": _INTEGER, "matched_files": _INTEGER, "offset": _INTEGER,
 }  # fmt: skip
 SEARCHED: Final = _object(

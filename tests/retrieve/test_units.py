@@ -1,0 +1,82 @@
+"""Definitions of code and sections of documents, ranked by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lookfar.library import Library
+from lookfar.model import Unit
+
+SERVER = '''"""Serve requests."""
+
+import socket
+
+TIMEOUT = 30
+
+
+def open_listener(port):
+    """Bind a socket."""
+    return socket.create_server(("", port))
+
+
+class Connection:
+    """One client."""
+
+    def read_chunk(self, size):
+        """Read a part of the body."""
+        if size > self.limit:
+            raise ValueError("chunk larger than the limit")
+        return self.stream.read(size)
+
+    # Called once.
+    @property
+    def peer_address(self):
+        return self.stream.peer
+'''
+GUIDE = "# Guide\n\nHow to run it.\n\n## Limits\n\n### Chunks\n\nA chunk may not be too large.\n"
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    folder = tmp_path / "project"
+    (folder / "tests").mkdir(parents=True)
+    (folder / "server.py").write_text(SERVER)
+    (folder / "guide.md").write_text(GUIDE)
+    (folder / "tests" / "test_server.py").write_text(
+        "def test_read_chunk_larger_than_limit():\n    assert read_chunk(9)\n"
+    )
+    with Library.open(folder, index_dir=tmp_path / "index") as library:
+        yield library
+
+
+def ask(library: Library, question: str) -> list[Unit]:
+    return list(library.search(question, units=20).units)
+
+
+def test_definitions_compete_by_themselves(library: Library) -> None:
+    units = ask(library, "error when a chunk is larger than the limit")
+    names = [unit.name for unit in units]
+    assert names.index("Connection.read_chunk") < names.index("test_read_chunk_larger_than_limit")
+    best = next(unit for unit in units if unit.lane == "code")
+    assert (best.name, best.kind, best.line) == ("Connection.read_chunk", "method", 16)
+    lines = {line.number: line.text for line in best.lines}
+    assert lines[19] == '            raise ValueError("chunk larger than the limit")'
+    assert best.text.lstrip().startswith("def read_chunk")
+
+
+def test_sections_have_their_parents(library: Library) -> None:
+    sections = [unit for unit in ask(library, "how large a chunk") if unit.kind == "section"]
+    assert sections[0].name == "Guide > Limits > Chunks"
+
+
+def test_line_names_the_definition_and_not_what_is_above(library: Library) -> None:
+    unit = next(u for u in ask(library, "peer address") if u.path[-1] == "peer_address")
+    assert (unit.span.start_line, unit.line) == (22, 24)
+
+
+def test_units_are_ranked_only_on_request(library: Library) -> None:
+    assert library.search("chunk").units == ()
+    assert len(library.search("chunk", units=2).units) == 2
