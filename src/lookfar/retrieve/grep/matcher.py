@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
 
 from lookfar.errors import InvalidArgument
 from lookfar.model import Case
 from lookfar.ports import Need
-from lookfar.retrieve.grep import syntax
-from lookfar.retrieve.grep.literals import derive_literal_need, derive_need
+from lookfar.retrieve.grep.expression import NOT_WORD, read_expression
 
 _MOST_MEMORY: Final = 32 << 20
 """For RE2, per expression."""
 _NEWLINE: Final = b"\n"
+_LONGEST: Final = 10_000
+_HINTS: Final = {
+    "missing )": r"Close the group, or escape it: \(",
+    "unexpected )": r"Escape it: \)",
+    "missing ]": r"Close the class, or escape it: \[",
+    "no argument": r"Escape the sign, for example \*.",
+    "trailing": "Escape the backslash: \\\\",
+    "invalid character class": r"Write \pL, \p{Lu} or \p{Greek}, and ranges as [a-z].",
+    "invalid perl operator": "Flags: i, m, s, U. A group that is not captured: (?:...)",
+    "bad repetition": "Repeat once. No match takes more than linear time.",
+    "invalid escape": "Write the character itself, or its code as \\x{1F600}.",
+}
+_USUAL_HINT: Final = "Use fewer or smaller repetitions, at most 1,000."
 
 
 class LineSpan(NamedTuple):
@@ -64,13 +77,51 @@ def make_matcher(pattern: str, *, regex: bool, case: Case, whole_words: bool) ->
         raise InvalidArgument(
             f"{case!r} is not a way to handle case.", hint=f"Use one of: {cases}."
         )
-    if not regex:
-        return _match_literal(pattern, _ignores_case(case, pattern, pattern != ""), whole_words)
-    parsed = syntax.parse(pattern)
-    smart = case == "smart" and parsed.has_literal and not parsed.has_upper
-    fold = case == "insensitive" or smart
-    node = syntax.parse(pattern, fold=True).node if fold else parsed.node
-    return _match_expression(node, fold, whole_words)
+    if not regex and "\n" in pattern:
+        raise InvalidArgument(
+            "The pattern contains a line break, and lines are matched one by one.",
+            hint="Search for one of the lines.",
+        )
+    source = pattern if regex else re.sub(r"([!-/:-@\[-^`{-~])", r"\\\1", pattern)
+    read = read_expression(source, fold=case == "insensitive", smart=case == "smart")
+    if not regex and not read.fold and not whole_words:
+        return Matcher("sensitive", read.need, *_match_text(pattern.encode()))
+    _compile(read.source, pattern)  # A stray parenthesis would close the group around it below.
+    starts, ends = read.starts_word or whole_words, read.ends_word or whole_words
+    flags = "(?im)" if read.fold else "(?m)"
+    after = f"(?:$|{NOT_WORD})" if ends else ""
+    first = later = _compile(f"{flags}({read.source}){after}", pattern, capture=ends)
+    if starts:
+        first = _compile(f"{flags}(?:^|{NOT_WORD})({read.source}){after}", pattern, capture=True)
+        later = _compile(f"{flags}{NOT_WORD}({read.source}){after}", pattern, capture=True)
+
+    def find(text: bytes, at: int) -> int:
+        # There is no line after the last line break, although an expression may match there.
+        match = first.search(text, at) if at < len(text) else None
+        begin = match.span()[0] if match is not None else -1
+        return begin if begin < len(text) else -1
+
+    group = 1 if starts or ends else 0
+
+    def spans(line: bytes) -> Iterator[tuple[int, int]]:
+        # An empty match next to the previous one does not count.
+        at, last = 0, -1
+        while at <= len(line):
+            match = first.search(line, 0) if at == 0 else later.search(
+                line, _previous_character(line, at) if starts else at
+            )  # fmt: skip
+            if match is None:
+                return
+            start, end = match.span(group)
+            if start == end == last:
+                at += 1
+                while at < len(line) and line[at] & 0xC0 == 0x80:
+                    at += 1
+                continue
+            yield start, end
+            last = at = end
+
+    return Matcher("insensitive" if read.fold else "sensitive", read.need, find, spans)
 
 
 def _check(pattern: object) -> None:
@@ -78,9 +129,9 @@ def _check(pattern: object) -> None:
         raise InvalidArgument("The pattern must be a string.", hint="Pass a str.")
     if not pattern:
         raise InvalidArgument("The pattern is empty.", hint="Write a text or a regular expression.")
-    if len(pattern) > syntax.LONGEST:
+    if len(pattern) > _LONGEST:
         raise InvalidArgument(
-            f"The pattern has {len(pattern):,} characters.", hint=f"Use at most {syntax.LONGEST:,}."
+            f"The pattern has {len(pattern):,} characters.", hint=f"Use at most {_LONGEST:,}."
         )
     if any("\ud800" <= character <= "\udfff" for character in pattern):
         raise InvalidArgument(
@@ -88,29 +139,7 @@ def _check(pattern: object) -> None:
         )
 
 
-def _ignores_case(case: Case, pattern: str, literal: bool) -> bool:
-    return case == "insensitive" or (
-        case == "smart" and literal and not any(map(str.isupper, pattern))
-    )
-
-
-def _match_literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
-    if "\n" in pattern:
-        raise InvalidArgument(
-            "The pattern contains a line break, and lines are matched one by one.",
-            hint="Search for one of the lines.",
-        )
-    if fold:
-        node = syntax.Sequence(
-            tuple(syntax.Char(char, char.lower() != char.upper()) for char in pattern)
-        )
-        expression = _match_expression(node, fold, whole_words)
-        return expression._replace(need=derive_literal_need(pattern, fold=True))
-    wanted = pattern.encode()
-    need = derive_literal_need(pattern, fold=False)
-    if whole_words:
-        return Matcher("sensitive", need, *_match_whole_words(wanted))
-
+def _match_text(wanted: bytes) -> tuple[Find, Spans]:
     def find(text: bytes, at: int) -> int:
         return text.find(wanted, at)
 
@@ -120,55 +149,19 @@ def _match_literal(pattern: str, fold: bool, whole_words: bool) -> Matcher:
             yield at, at + len(wanted)
             at = line.find(wanted, at + len(wanted))
 
-    return Matcher("sensitive", need, find, spans)
-
-
-def _match_whole_words(wanted: bytes) -> tuple[Find, Spans]:
-    """Match a text that is not next to a word character."""
-
-    def find(text: bytes, at: int) -> int:
-        at = text.find(wanted, at)
-        while at >= 0 and (_follows_word(text, at) or _precedes_word(text, at + len(wanted))):
-            at = text.find(wanted, at + 1)
-        return at
-
-    def spans(line: bytes) -> Iterator[tuple[int, int]]:
-        at = find(line, 0)
-        while at >= 0:
-            yield at, at + len(wanted)
-            at = find(line, at + len(wanted))
-
     return find, spans
 
 
-def _follows_word(text: bytes, at: int) -> bool:
-    """Return whether the character before ``at`` is a word character."""
-    if at == 0:
-        return False
-    start = at - 1
-    while text[start] & 0xC0 == 0x80:
-        start -= 1
-    return _is_word(text[start:at])
-
-
-def _precedes_word(text: bytes, at: int) -> bool:
-    """Return whether the character at ``at`` is a word character."""
-    if at >= len(text):
-        return False
-    end = at + 1
-    while end < len(text) and text[end] & 0xC0 == 0x80:
-        end += 1
-    return _is_word(text[at:end])
-
-
-def _is_word(character: bytes) -> bool:
-    if len(character) == 1:
-        return character.isalnum() or character == b"_"
-    return _compile(syntax.WORD_CHARACTER).fullmatch(character) is not None
+def _previous_character(line: bytes, at: int) -> int:
+    """Return the offset of the character before the one at ``at``."""
+    at -= 1
+    while line[at] & 0xC0 == 0x80:
+        at -= 1
+    return at
 
 
 class _Match(Protocol):
-    def span(self) -> tuple[int, int]: ...
+    def span(self, group: int = 0) -> tuple[int, int]: ...
 
 
 class _Compiled(Protocol):
@@ -176,130 +169,23 @@ class _Compiled(Protocol):
 
     def search(self, text: bytes, pos: int = 0) -> _Match | None: ...
 
-    def fullmatch(self, text: bytes) -> _Match | None: ...
 
-
-def _compile(source: str) -> _Compiled:
+def _compile(source: str, pattern: str, *, capture: bool = False) -> _Compiled:
     """Compile an expression in RE2's own syntax; RE2 caches recent ones."""
     import re2
 
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MOST_MEMORY
-    options.never_capture = True
+    options.never_capture = not capture
+    options.never_nl = True
     try:
         expression: Any = re2.compile(source, options)
     except re2.error as error:
         why = error.args[0] if error.args else error
         why = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
+        hint = next((hint for kind, hint in _HINTS.items() if why.startswith(kind)), _USUAL_HINT)
         raise InvalidArgument(
-            f"The expression cannot be used: {why}.",
-            hint="Use fewer or smaller repetitions, and classes such as \\pL or \\p{Greek}.",
+            f"The expression is not valid: {why}.", hint=hint, details={"pattern": pattern}
         ) from error
     return expression  # type: ignore[no-any-return]
-
-
-def _match_expression(node: syntax.Node, fold: bool, whole_words: bool) -> Matcher:
-    case: Literal["sensitive", "insensitive"] = "insensitive" if fold else "sensitive"
-    need = derive_need(node)
-    # RE2 only has ``\b``, which is right if the expression begins and ends with word characters.
-    known = not whole_words or syntax.is_between_words(node)
-    if whole_words:
-        node = syntax.Sequence((syntax.Assertion("word_start"), node, syntax.Assertion("word_end")))
-    exact = _compile(f"(?m){syntax.to_re2(node)}") if known else None
-    if not syntax.has_boundary(node):
-        assert exact is not None
-        return Matcher(case, need, _make_find(exact), _make_spans(_make_search(exact)))
-    return Matcher(case, need, *_match_boundaries(node, exact))
-
-
-def _make_find(expression: _Compiled) -> Find:
-    def find(text: bytes, at: int) -> int:
-        # There is no line after the last line break, although an expression may match there.
-        if at >= len(text):
-            return -1
-        match = expression.search(text, at)
-        begin = match.span()[0] if match is not None else -1
-        return begin if begin < len(text) else -1
-
-    return find
-
-
-Search = Callable[[bytes, int], tuple[int, int] | None]
-"""Returns the first match in a line from an offset on."""
-
-
-def _make_search(expression: _Compiled) -> Search:
-    def search(line: bytes, at: int) -> tuple[int, int] | None:
-        match = expression.search(line, at)
-        return match.span() if match is not None else None
-
-    return search
-
-
-def _make_spans(search: Search) -> Spans:
-    """Return all matches of a line; an empty match next to the previous one does not count."""
-
-    def spans(line: bytes) -> Iterator[tuple[int, int]]:
-        at, last = 0, -1
-        while at <= len(line):
-            match = search(line, at)
-            if match is None:
-                return
-            start, end = match
-            if start == end == last:
-                at = _next_character(line, at)
-                continue
-            yield match
-            last = at = end
-
-    return spans
-
-
-def _next_character(line: bytes, at: int) -> int:
-    """Return the offset of the character after the one at ``at``."""
-    at += 1
-    while at < len(line) and line[at] & 0xC0 == 0x80:
-        at += 1
-    return at
-
-
-def _match_boundaries(node: syntax.Node, exact: _Compiled | None) -> tuple[Find, Spans]:
-    """Match an expression with word boundaries.
-
-    RE2 matches ASCII lines. For other lines, RE2 finds candidates without the boundaries, and each
-    candidate is matched by a simulation.
-    """
-    from lookfar.retrieve.grep.simulate import Program
-
-    loose = _compile(f"(?m){syntax.to_re2(node, boundaries=False)}")
-    program = Program(node)
-
-    def search(line: bytes, at: int) -> tuple[int, int] | None:
-        if exact is not None and line.isascii():
-            match = exact.search(line, at)
-            return match.span() if match is not None else None
-        text = line.decode()
-        simulated = program.search(text, len(line[:at].decode()))
-        if simulated is None:
-            return None
-        start = len(text[: simulated[0]].encode())
-        return start, start + len(text[simulated[0] : simulated[1]].encode())
-
-    quick = _make_find(exact) if exact is not None else None
-    possible = _make_find(loose)
-
-    def find(text: bytes, at: int) -> int:
-        if quick is not None and text.isascii():
-            return quick(text, at)
-        while (hit := possible(text, at)) >= 0:
-            start = text.rfind(_NEWLINE, at, hit) + 1 or at
-            end = text.find(_NEWLINE, hit)
-            end = len(text) if end < 0 else end
-            match = search(text[start:end], 0)
-            if match is not None:
-                return start + match[0]
-            at = end + 1
-        return -1
-
-    return find, _make_spans(search)
