@@ -104,6 +104,23 @@ def test_tools_of_other_systems_are_listed_as_there(
             assert (tool.title, tool.icons) == (None, None)
 
 
+def test_claude_code_always_shows_search_and_read(local: Agent) -> None:
+    tools = {tool.name: tool for tool in local.run(local.client.list_tools).tools}
+    for name in ("search", "read"):
+        meta = tools[name].meta or {}
+        assert meta["anthropic/alwaysLoad"] is True
+        # A result of 20,000 tokens of four characters, and what is around it.
+        assert 80_000 < meta["anthropic/maxResultSizeChars"] <= 500_000
+    assert tools["related"].meta is None
+
+
+def test_prompts_name_only_tools_that_are_there(
+    portal: BlockingPortal, home: Home, docs: Path
+) -> None:
+    with in_memory(portal, home, docs, toolset=("anvil",)) as agent:
+        assert agent.run(agent.client.list_prompts).prompts == []
+
+
 def test_the_server_has_an_icon_and_results_do_not_repeat_it(local: Agent) -> None:
     if local.modern:
         meta = ask(local, Discover())["_meta"]

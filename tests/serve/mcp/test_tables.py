@@ -11,7 +11,7 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from lookfar.serve.daemon.pool import Pool
-from lookfar.serve.mcp.server import INSTRUCTIONS, listing_cost, make_server
+from lookfar.serve.mcp.server import listing_cost, make_server, write_instructions
 from lookfar.serve.tools.tool import Tool
 from lookfar.serve.toolsets import NAMES, load_tools
 from serve.mcp.served import Home, connected, in_memory
@@ -34,6 +34,8 @@ def test_the_list_on_the_wire_is_short(portal: BlockingPortal, home: Home, docs:
     """As a client gets it, not as we count it."""
     with in_memory(portal, home, docs) as agent:
         listed = agent.run(agent.client.list_tools)
+        for tool in listed.tools:
+            tool.meta = None  # It is for the client.
         shape = listed.model_dump(mode="json", by_alias=True, exclude_none=True)
         assert len(json.dumps(shape["tools"], separators=(",", ":"))) / 4 < 1_200
         assert len(agent.client.instructions or "") < 600
@@ -43,9 +45,28 @@ def test_there_are_at_most_six_default_tools() -> None:
     assert len(load_tools(("default",))) <= 6
 
 
-def test_instructions_are_short_and_constant() -> None:
-    assert 100 < len(INSTRUCTIONS) < 600
-    assert "{" not in INSTRUCTIONS
+def named_tools(name: str) -> dict[str, Tool]:
+    return {tool.name: tool for tool in load_tools((name,))}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_instructions_make_the_case_for_the_tools_that_are_there(name: str) -> None:
+    tools = named_tools(name)
+    text = write_instructions(tools)
+    assert set(re.findall(r"`([^`]+)`", text)) <= set(tools)
+    assert "{" not in text
+    if name not in ("all", "document-db"):
+        assert "than grep" in text[:400] or "before grep" in text[:400]
+        assert len(text) < 700
+
+
+def test_instructions_never_name_a_tool_that_is_not_there() -> None:
+    tools = named_tools("default")
+    del tools["read"]
+    assert "read" not in re.findall(r"\w+", write_instructions(tools))
+    renamed = {"default_search": tools["search"]}
+    assert "`default_search`" in write_instructions(renamed)
+    assert "`search`" not in write_instructions(renamed)
 
 
 @pytest.mark.parametrize("tool", every_tool())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
 from lookfar.errors import InvalidArgument
@@ -16,6 +16,8 @@ class Prompt:
     arguments: Mapping[str, tuple[str, bool]]
     """The description of each argument, and whether it is required."""
     make: Callable[[Mapping[str, str]], str]
+    tools: tuple[str, ...]
+    """The tools that the message tells a model to use."""
 
     def text(self, given: Mapping[str, str]) -> str:
         """Return the message; raise ``InvalidArgument`` if a required argument is missing."""
@@ -55,6 +57,7 @@ PROMPTS = (
         "Answer a question from the project's documents, with a citation for every statement.",
         {"question": ("what you want to know", True)},
         _answer_with_citations,
+        ("search", "read"),
     ),
     Prompt(
         "what_changed",
@@ -62,5 +65,11 @@ PROMPTS = (
         "What changed about a topic, and where it is documented.",
         {"topic": ("a feature, file or decision", True), "since": ("a date", False)},
         _what_changed,
+        ("search", "status"),
     ),
 )
+
+
+def choose_prompts(tools: Container[str]) -> tuple[Prompt, ...]:
+    """Return the prompts that name only these tools."""
+    return tuple(prompt for prompt in PROMPTS if all(name in tools for name in prompt.tools))

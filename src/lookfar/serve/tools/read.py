@@ -271,6 +271,9 @@ READ = Tool(
     " large document, the outline.",
     ReadInput,
     _read,
+    advice="If its lines are not enough, `{name}` the two or three best places in one call"
+    " (targets).",
+    always_listed=True,
     lean=True,
     by_reader=True,
     title="Read",

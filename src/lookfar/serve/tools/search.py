@@ -399,6 +399,12 @@ SEARCH = Tool(
     " (grep); detail paths names files only.",
     SearchInput,
     _search,
+    advice="Search this project's code, documents, notes and commits with `{name}` before grep when"
+    " you do not know the exact words: a symptom, a question, an unfamiliar or large tree,"
+    " documents, history. It finds by meaning and words together and shows the lines that answer,"
+    " checked against the disk; cite them as path:lines. Put all your questions into one call"
+    " (queries). For exact text: mode literal or regex.",
+    always_listed=True,
     lean=True,
     by_reader=True,
     title="Search",

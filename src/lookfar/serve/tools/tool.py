@@ -251,6 +251,10 @@ class Tool:
     """What clients show to people instead of the name."""
     output_schema: Mapping[str, Any] = field(default_factory=dict)
     """The JSON Schema of its structured result, for programs."""
+    advice: str = ""
+    """What the server's instructions say about it; ``{name}`` is its name where it is offered."""
+    always_listed: bool = False
+    """Whether clients that show a model only some of many tools should always show this one."""
     lean: bool = False
     """Whether its listing omits hints that have no meaning for a tool that only reads."""
     light: bool = False

@@ -347,6 +347,9 @@ TOOLS: tuple[Tool, ...] = (
         " score. file_filter narrows to a glob or to the start of a path.",
         SearchDocsInput,
         _search_docs,
+        advice="Search this folder's documentation by meaning with `{name}`; cite file and heading."
+        " Better than grep when you do not know the words that a page uses; grep is as good for an"
+        " exact string.",
         refusal=refusal,
         by_reader=True,
     ),
@@ -364,6 +367,7 @@ TOOLS: tuple[Tool, ...] = (
         " Text above the first heading is called (root).",
         GetSectionInput,
         _get_section,
+        advice="`{name}` gives a whole section instead of a file.",
         refusal=refusal,
         by_reader=True,
     ),

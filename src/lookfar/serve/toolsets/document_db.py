@@ -153,6 +153,8 @@ TOOLS: tuple[Tool, ...] = (
         "The chunks nearest to a text; score is the cosine distance, the nearest first.",
         FindInput,
         _find,
+        advice="`{name}` finds the texts stored in a database by what they mean; ask it before you"
+        " say that something is not known.",
         refusal=refusal,
         error_numbers=_ERROR_NUMBERS,
         by_reader=True,

@@ -319,6 +319,9 @@ QUERY = _make_tool(
     " path and character offsets.",
     QueryInput,
     _query,
+    advice="Search this vault of notes by meaning and words with `{name}`; it gives exact excerpts."
+    " Better than grep when you do not know the words that a note uses; grep is as good for an"
+    " exact string.",
     by_reader=True,
 )
 STATUS = _make_tool(

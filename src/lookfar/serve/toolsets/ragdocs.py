@@ -321,6 +321,9 @@ TOOLS: tuple[Tool, ...] = (
         " headings.",
         QueryDocumentsInput,
         _query_documents,
+        advice="Search this project's Markdown by meaning and words with `{name}`. Better than grep"
+        " when you do not know the words that a document uses; grep is as good for an exact"
+        " string.",
         refusal=refusal,
         by_reader=True,
     ),
@@ -348,6 +351,7 @@ TOOLS: tuple[Tool, ...] = (
         " path.",
         GitHistoryInput,
         _search_git_history,
+        advice="`{name}` finds the commits that say or change something.",
         refusal=refusal,
     ),
     *MEMORY_TOOLS,

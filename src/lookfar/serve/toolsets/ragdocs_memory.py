@@ -291,7 +291,7 @@ TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         "search_memories", "Search memories by meaning and words; filter by tags and type.",
-        SearchInput, _search, refusal=refusal,
+        SearchInput, _search, refusal=refusal, advice="`{name}` finds what was kept for later.",
     ),
     Tool(
         "search_linked_memories",

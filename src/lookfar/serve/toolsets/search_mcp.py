@@ -30,6 +30,7 @@ TOOLS: tuple[Tool, ...] = (
         "Search the project's documentation and the comments of its code by meaning and words."
         " Gives passages with their file, lines and headings.",
         search.SearchInput, search.search_docs,
+        advice="Search this project's documentation with `{name}`, by meaning and words.",
         enhanced="Tip: for another question on a document you have read, search again instead of"
         " reading the whole file again; that costs far fewer tokens.",
         by_reader=True,
@@ -39,6 +40,8 @@ TOOLS: tuple[Tool, ...] = (
         "Search the project's code by meaning and words. Gives functions, classes and the like"
         " with their file, lines and signature.",
         search.SearchInput, search.search_code,
+        advice="`{name}` finds functions and classes the same way. Better than grep when you do not"
+        " know the words that a file uses; grep is as good for an exact string.",
         enhanced="Tip: to find a function or how something is done, search instead of reading"
         " whole files.",
         by_reader=True,
