@@ -464,6 +464,7 @@ class Files(Collection):
         """Release what a query can load again: the model, the walk and open index files."""
         self.last_walk = None
         self.disk_check.rest()
+        self.receipts.close()
         super().rest()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Count the tokens of answers and of the files they cite, to show how much reading was saved.
+"""Count what agents ask and how long the answers are, to show how much reading was saved.
 
 Receipts of all processes that use one index are added up. They are kept in memory and written now
 and then, so that they never delay or fail an answer.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
 from lookfar.errors import LookfarError
-from lookfar.model import Receipts
+from lookfar.model import Receipts, SessionReceipt
 from lookfar.store.ground import files
 from lookfar.store.ground.records import pack_record, unpack_record
 
@@ -29,13 +30,12 @@ class ReceiptBook:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._unwritten = Receipts()
-        self._due = time.monotonic() + _WRITE_SECONDS
+        self._due = 0.0
         self._lock = Lock()
 
-    def add(self, tokens: int, document_tokens: int) -> None:
-        """Record an answer: its tokens, and those of the files it cites."""
+    def add(self, receipts: Receipts) -> None:
         with self._lock:
-            self._unwritten += Receipts(1, tokens, document_tokens)
+            self._unwritten += receipts
             if time.monotonic() >= self._due:
                 self._write()
 
@@ -45,12 +45,13 @@ class ReceiptBook:
             return self._read() + self._unwritten
 
     def close(self) -> None:
+        """Write what is not written yet; more may be added later."""
         with self._lock:
             self._write()
 
     def _write(self) -> None:
         self._due = time.monotonic() + _WRITE_SECONDS
-        if not self._unwritten.answers or not self._folder.is_dir():
+        if self._unwritten == Receipts() or not self._folder.is_dir():
             return
         # Statistics must not fail a call, for example if the disk is full or read-only.
         with suppress(LookfarError):
@@ -58,28 +59,29 @@ class ReceiptBook:
             lock.acquire()
             with lock:
                 total = self._read() + self._unwritten
-                record = {
-                    "answers": total.answers,
-                    "tokens": total.tokens,
-                    "document_tokens": total.document_tokens,
-                }
-                files.write_atomic(self._folder / RECEIPTS_FILE, pack_record(record), sync=False)
+                record = pack_record(asdict(total))
+                files.write_atomic(self._folder / RECEIPTS_FILE, record, sync=False)
                 self._unwritten = Receipts()
 
     def _read(self) -> Receipts:
         try:
             record = unpack_record((self._folder / RECEIPTS_FILE).read_bytes())
-            return Receipts(record["answers"], record["tokens"], record["document_tokens"])
-        except (OSError, ValueError, KeyError):
+            # Older versions wrote no sessions.
+            sessions = tuple(SessionReceipt(**shape) for shape in record.get("sessions", ()))
+            return Receipts(
+                record["answers"], record["tokens"], record["document_tokens"], sessions
+            )
+        except (OSError, ValueError, KeyError, TypeError):
             return Receipts()
 
 
 class PassedOnReceipts(ReceiptBook):
     """The receipts of a process that leaves it to another one to record them."""
 
-    def add(self, tokens: int, document_tokens: int) -> None:
+    def add(self, receipts: Receipts) -> None:
+        # Calls of client sessions are counted where the clients are.
         with self._lock:
-            self._unwritten += Receipts(1, tokens, document_tokens)
+            self._unwritten += replace(receipts, sessions=())
 
     def take(self) -> Receipts:
         """Return and forget what was added since the last call."""

@@ -53,10 +53,12 @@ from lookfar.model import (
     PropertyValues,
     Pruned,
     Reading,
+    Receipts,
     Related,
     RelatedEntry,
     RelatedKind,
     Ruling,
+    SessionReceipt,
     Status,
     TagCount,
     UndoStep,
@@ -462,7 +464,13 @@ class Library:
         folders = self._members.folders
         folder = folders.get(collection) or next(iter(folders.values()), None)
         if folder is not None:
-            folder.receipts.add(tokens, document_tokens)
+            folder.receipts.add(Receipts(1, tokens, document_tokens))
+
+    def record_call(self, receipt: SessionReceipt) -> None:
+        """Add calls of a client session to the receipts of the first folder."""
+        folder = next(iter(self._members.folders.values()), None)
+        if folder is not None:
+            folder.receipts.add(Receipts(sessions=(receipt,)))
 
     def _make_scope(
         self,

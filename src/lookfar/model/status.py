@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
 
 from lookfar.model.file_states import Failure
+
+_KEPT_SESSIONS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,18 +201,45 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionReceipt:
+    """What one client session has asked for."""
+
+    session: str
+    """Its identifier."""
+    client: str
+    """The name of the program, as it introduced itself."""
+    started_at: str
+    calls: int
+    tokens: int
+    """The tokens of the results of all calls."""
+
+
+@dataclass(frozen=True, slots=True)
 class Receipts:
     """Tokens in answers given to agents, and in the whole documents that these answers cite."""
 
     answers: int = 0
     tokens: int = 0
     document_tokens: int = 0
+    sessions: tuple[SessionReceipt, ...] = ()
+    """The latest client sessions, the one with the last call at the end."""
 
     def __add__(self, other: Receipts) -> Receipts:
+        sessions = {receipt.session: receipt for receipt in self.sessions}
+        for added in other.sessions:
+            known = sessions.pop(added.session, None)
+            sessions[added.session] = (
+                added
+                if known is None
+                else replace(
+                    known, calls=known.calls + added.calls, tokens=known.tokens + added.tokens
+                )
+            )
         return Receipts(
             self.answers + other.answers,
             self.tokens + other.tokens,
             self.document_tokens + other.document_tokens,
+            tuple(sessions.values())[-_KEPT_SESSIONS:],
         )
 
 

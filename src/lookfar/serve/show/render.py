@@ -36,6 +36,7 @@ _EXCERPT_LINES = 5
 _LONGEST_LINE = 160
 _NAMED_FAILURES = 5
 _NAMED_FILES = 10
+_NAMED_SESSIONS: Final = 5
 _DIFF_HEAD = 2
 """Lines of a diff that name the document."""
 _SHORT_HASH = 10
@@ -499,6 +500,7 @@ def status(state: model.Status) -> str:
             if state.receipts and state.receipts.answers
             else []
         ),
+        *(("session", line) for line in describe_sessions(state.receipts)),
     ]
     lines += [styled((f"{name:<11}", "dim"), (value, "")) for name, value in rows]
     if state.held is not None:
@@ -862,3 +864,13 @@ def describe_receipts(receipts: model.Receipts) -> str:
         f"{how_many(receipts.answers, 'answer')} with {receipts.tokens:,} tokens"
         f" from files with {receipts.document_tokens:,}"
     )
+
+
+def describe_sessions(receipts: model.Receipts | None) -> list[str]:
+    """Describe the latest client sessions with their calls and tokens, the latest first."""
+    sessions = receipts.sessions[-_NAMED_SESSIONS:] if receipts else ()
+    return [
+        f"{session.client or 'a client without a name'} since {session.started_at}:"
+        f" {how_many(session.calls, 'call')}, {session.tokens:,} tokens"
+        for session in reversed(sessions)
+    ]

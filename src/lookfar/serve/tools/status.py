@@ -10,7 +10,7 @@ from lookfar.errors import how_many
 from lookfar.model import Status
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
-from lookfar.serve.show.render import describe_quality, describe_receipts
+from lookfar.serve.show.render import describe_quality, describe_receipts, describe_sessions
 from lookfar.serve.tools.output_schemas import STATE
 from lookfar.serve.tools.tool import Call, Input, Result, Session, Tool, bounded
 
@@ -53,6 +53,7 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
             ),
         ]
         lines.append(f"{state.collection}: {', '.join(parts)}")
+        lines += [f"  session {line}" for line in describe_sessions(state.receipts)]
         if state.quality is not None:
             lines.append(f"  second model {describe_quality(state.quality)}")
         if skipped := summarise(state.skipped, state.skipped_examples, _MOST_EXAMPLES):

@@ -6,10 +6,12 @@ A handler is plain blocking code; its :class:`Call` reports progress and asks fo
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lookfar.common.turns import TURNS
 from lookfar.errors import InvalidArgument, LookfarError
+from lookfar.model import SessionReceipt
 from lookfar.retrieve.answer.pack import tokens
 
 if TYPE_CHECKING:
@@ -186,6 +189,8 @@ class Session:
         self.readers = readers
         self.memory: dict[str, Any] = {}
         """State that a toolset keeps between calls."""
+        self._number = secrets.token_hex(6)
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
 
     @property
     def library(self) -> Library:
@@ -194,6 +199,13 @@ class Session:
             raise self._library
         reachable = REACHABLE.get()
         return self._library.only(reachable) if reachable else self._library
+
+    def record(self, client: str, result: Result) -> None:
+        """Count a call and its result in the receipts."""
+        if not isinstance(self._library, LookfarError):
+            name = f"{self._number} {client}"  # Several programs may share a session over HTTP.
+            receipt = SessionReceipt(name, client, self._started_at, 1, result.cost)
+            self.library.record_call(receipt)
 
     @property
     def watches_by_itself(self) -> bool:
@@ -291,12 +303,14 @@ class Tool:
             )
         given = self.parse(arguments)
         with session.call():
+            result = None
             if self.by_reader and session.readers is not None:
                 result = session.readers.answer(self, session, arguments, call)
-                if result is not None:
-                    return result
-            with nullcontext() if self.light else TURNS.take(session):
-                return self.handler(session, given, call)
+            if result is None:
+                with nullcontext() if self.light else TURNS.take(session):
+                    result = self.handler(session, given, call)
+            session.record(call.client, result)
+            return result
 
 
 def offered(tools: Iterable[Tool], write: bool) -> tuple[Tool, ...]:
