@@ -11,9 +11,9 @@ import pytest
 from lookfar import Library, config
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.build import Build
+from lookfar.library.compat import add_linked, boost_community
 from lookfar.model import Filters
 from lookfar.ports import CollectionSnapshot
-from lookfar.retrieve.compat import add_linked, boost_community
 from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking, Source
 from lookfar.retrieve.stages import entries
 from lookfar.retrieve.stages.entries import Entry, forget_entries, split_entries

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from lookfar.library import compat
 from lookfar.model import Lane, SymbolKind
 from lookfar.ports import Definition, Place
-from lookfar.retrieve import compat
 from lookfar.retrieve.question.intent import detect_intents
 from lookfar.retrieve.ranking import Candidate, Candidates, Ranking
 from lookfar.store.keywords.analyser import names_in, terms_of

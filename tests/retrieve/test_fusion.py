@@ -11,6 +11,7 @@ import pytest
 
 from lookfar.config import SearchSettings
 from lookfar.embed.bundled import BundledEmbedder
+from lookfar.library.compat import fuse_by_rank, make_compatible_stages, weigh_by_variance
 from lookfar.model import Lane
 from lookfar.ports import Place
 from lookfar.retrieve.answer.relevance import (
@@ -22,7 +23,6 @@ from lookfar.retrieve.answer.relevance import (
     judge_confidence,
     measure_relevance,
 )
-from lookfar.retrieve.compat import fuse_by_rank, weigh_by_variance
 from lookfar.retrieve.ranking import Candidate, Candidates, NamedPlace, Ranking
 from lookfar.retrieve.search import make_stages
 from lookfar.retrieve.stages.fuse import fuse_by_score
@@ -115,11 +115,13 @@ def test_alpha_is_the_share_of_vectors(four: Ranking, alpha: float, order: list[
 
 
 def test_fusion_is_chosen_by_a_setting(four: Ranking) -> None:
-    fuse = make_stages(SearchSettings(fusion="rrf", vector_weight=0.5, keyword_weight=0.5), ())[0]
+    fuse = make_compatible_stages(
+        SearchSettings(fusion="rrf", vector_weight=0.5, keyword_weight=0.5), ()
+    )[0]
     assert fuse(four).scores == fuse_by_rank(0.5, 0.5, 60)(four).scores
     weighed = SearchSettings(dynamic_weights=True, variance_threshold=1, min_weight_factor=1)
     assert (
-        make_stages(weighed, ())[0](four).scores
+        make_compatible_stages(weighed, ())[0](four).scores
         == make_stages(SearchSettings(), ())[0](four).scores
     )
 

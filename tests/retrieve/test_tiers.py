@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from lookfar.config import SearchSettings
+from lookfar.library.compat import fuse_by_rank
 from lookfar.model import Lane
 from lookfar.ports import Place
-from lookfar.retrieve.compat import fuse_by_rank
 from lookfar.retrieve.ranking import Candidate, Ranking
 from lookfar.retrieve.stages.fuse import fuse_by_score
 

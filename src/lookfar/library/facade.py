@@ -83,8 +83,8 @@ if TYPE_CHECKING:
     from lookfar.library import edit_documents, filter_values, reading, upkeep
     from lookfar.library import reading as part_reading
     from lookfar.library.outside import SourceManager
-    from lookfar.retrieve.fixed_shares import SearchFunction
     from lookfar.retrieve.ranking import FocusChoice
+    from lookfar.retrieve.search import SearchFunction
 else:  # A search needs none of them, and imports are most of the time of one command.
     collection_reading = LazyModule("lookfar.collections.read_documents")
     rulings = LazyModule("lookfar.collections.rulings")
@@ -368,11 +368,14 @@ class Library:
 
     def why_not(self, query: str, uri: str, **options: Any) -> WhyNot:
         """Return why a document is, or is not, among the hits; ``options`` as in ``search``."""
+        from lookfar.library.compat import choose_stages
         from lookfar.retrieve.why_not import explain_absence
 
         return searching.trace(
             lambda answering: self.search(query, **{**options, "answering": answering}),
-            partial(explain_absence, uri=uri),
+            lambda sources, settings: explain_absence(
+                sources, settings, uri, choose_stages(settings)
+            ),
         )
 
     def find_similar(

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.config import SearchSettings
     from lookfar.index.progress import OnProgress
-    from lookfar.retrieve.fixed_shares import SearchFunction
     from lookfar.retrieve.grep.matching_lines import GrepResult
     from lookfar.retrieve.ranking import FocusChoice, Plan
+    from lookfar.retrieve.search import SearchFunction
 
 ANY_WORDS: Final = "*"
 """A query without words, for callers that want documents and not passages."""
@@ -227,14 +227,16 @@ def _add_quality(plan: Plan, collection: Collection, hypothesis: str) -> Plan:
 
 
 def _usual_answering(settings: SearchSettings, filters: Filters) -> SearchFunction:
+    from lookfar.library.compat import choose_stages
     from lookfar.retrieve.search import search
 
+    stages = choose_stages(settings)
     # Where code is not asked for, its comments may answer; otherwise they are in the code.
     if settings.comments and "docs" in filters.lanes and "code" not in filters.lanes:
         from lookfar.retrieve.comments import search_with_comments
 
-        return search_with_comments
-    return search
+        return partial(search_with_comments, stages=stages)
+    return partial(search, stages=stages)
 
 
 def _describe(members: Members, hit: Hit, collection: Collection) -> Hit:

@@ -18,7 +18,7 @@ from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.ranking import Candidate, Candidates, Results, Source
 from lookfar.retrieve.retrievers.programs import score_words
-from lookfar.retrieve.search import collect_candidates, make_stages, rank
+from lookfar.retrieve.search import MakeStages, collect_candidates, make_stages, rank
 from lookfar.text.parse.comments import find_comments
 
 _MOST_FILES = 8
@@ -33,13 +33,16 @@ _AS_GOOD = 0.6
 
 
 def search_with_comments(
-    sources: Sequence[Source], settings: SearchSettings, explain: bool
+    sources: Sequence[Source],
+    settings: SearchSettings,
+    explain: bool,
+    stages: MakeStages = make_stages,
 ) -> Results:
     """Return cited hits from documents and from comments in code, ranked together."""
     code_sources = [_ask_for_code(source) for source in sources]
     asked = [*sources, *code_sources]
     ranking = collect_candidates(sources, settings)
-    code = rank(code_sources, settings)
+    code = rank(code_sources, settings, stages=stages)
     chunks = [code.candidates[at] for at in code.order()[:_MOST_CHUNKS]]
     chunks = [chunk._replace(source=chunk.source + len(sources)) for chunk in chunks]
     most = settings.per_document or len(chunks)
@@ -48,7 +51,7 @@ def search_with_comments(
         remarks = [remark for remark in remarks if remark.keyword]
     candidates = Candidates((*ranking.candidates, *remarks))
     ranking = replace(ranking, candidates=candidates, scores=(0.0,) * len(candidates))
-    for stage in make_stages(settings, asked):
+    for stage in stages(settings, asked):
         ranking = stage(ranking)
     best, notes = choose_passages(ranking, asked, settings)
     hits, stale = cite(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -10,7 +10,6 @@ from itertools import chain
 from lookfar.config import SearchSettings
 from lookfar.model import Confidence, Incomplete
 from lookfar.ports import Definition, Snapshot
-from lookfar.retrieve import compat
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
@@ -42,27 +41,33 @@ from lookfar.retrieve.stages.release_notes import add_release_notes
 from lookfar.retrieve.stages.weigh_commits import rank_commits
 from lookfar.retrieve.stages.wording import boost_synonyms, boost_word_pairs
 
+SearchFunction = Callable[[Sequence[Source], SearchSettings, bool], Results]
+"""From the collections to cited hits; the flag says whether scores are explained."""
+MakeStages = Callable[[SearchSettings, Sequence[Source]], list[Stage]]
 
-def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
-    read = partial(_read_definitions, sources)
+
+def make_stages(
+    settings: SearchSettings,
+    sources: Sequence[Source],
+    *,
+    fusion: Stage | None = None,
+    more_links: Sequence[Stage] = (),
+    names: Sequence[Stage] | None = None,
+) -> list[Stage]:
+    """Return the stages in their order; other systems fuse, link and weigh names otherwise."""
+    read = partial(read_definitions, sources)
     boosts: list[Stage] = [boost_word_pairs(sources), boost_synonyms(sources)]
     links = [boost_described(sources)]
-    names: list[Stage] = [
-        code.boost_file_names,
-        code.judge_definitions(read, [code.boost_definitions]),
-    ]
-    fusion = fuse.fuse_by_score(settings)
+    if names is None:
+        names = [code.boost_file_names, code.judge_definitions(read, [code.boost_definitions])]
     last = [fuse.level_kinds, boost_verbatim(sources), boost_exact]
     if not settings.boosts:
         boosts, links, last = [], [], []
-    if compat.is_asked_for(settings):
-        fusion = compat.make_fusion(settings)
-        links += compat.make_link_stages(settings, sources)
-        names = compat.rank_code_by_ladder(read) if settings.code_names == "ladder" else names
     return [
-        fusion,
+        fusion or fuse.fuse_by_score(settings),
         *boosts,
         *links,
+        *more_links,
         *names,
         demote_aside(sources, read),
         rank_commits(settings.commits_weight, sources),
@@ -71,7 +76,7 @@ def make_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Sta
     ]
 
 
-def _read_definitions(
+def read_definitions(
     sources: Sequence[Source], candidates: Sequence[Candidate]
 ) -> dict[Candidate, list[Definition]]:
     definitions: dict[Candidate, list[Definition]] = {}
@@ -140,24 +145,31 @@ def _candidates_from(
     return gather_candidates(alone, snapshot, settings, source).candidates
 
 
-def rank(sources: Sequence[Source], settings: SearchSettings, also: str = "") -> Ranking:
+def rank(
+    sources: Sequence[Source],
+    settings: SearchSettings,
+    also: str = "",
+    stages: MakeStages = make_stages,
+) -> Ranking:
     """Score the candidates of all sources together; for a long question, also by its title."""
     whole = add_release_notes(
-        _rank_question(sources, settings, also),
+        _rank_question(sources, settings, also, stages),
         sources,
-        lambda some: _rank_question(some, settings, ""),
+        lambda some: _rank_question(some, settings, "", stages),
     )
     titles = [source._replace(plan=source.plan.title) for source in sources if source.plan.title]
     if not titles:
         return whole
-    fused = pasted.fuse_with_title(whole, _rank_question(titles, settings, also))
+    fused = pasted.fuse_with_title(whole, _rank_question(titles, settings, also, stages))
     return code.demote_repeats(pasted.put_code_first(pasted.boost_named_files(fused)))
 
 
-def _rank_question(sources: Sequence[Source], settings: SearchSettings, also: str) -> Ranking:
+def _rank_question(
+    sources: Sequence[Source], settings: SearchSettings, also: str, stages: MakeStages
+) -> Ranking:
     """Score the candidates for one question."""
     ranking = collect_candidates(sources, settings, also)
-    for stage in make_stages(settings, sources):
+    for stage in stages(settings, sources):
         ranking = stage(ranking)
     if settings.recency or any(source.recent is not None for source in sources):
         ranking = boost_recent(RECENT if settings.recency else (), sources)(ranking)
@@ -178,9 +190,14 @@ def choose_confidently(
     return best, notes, confidence
 
 
-def search(sources: Sequence[Source], settings: SearchSettings, explain: bool) -> Results:
+def search(
+    sources: Sequence[Source],
+    settings: SearchSettings,
+    explain: bool,
+    stages: MakeStages = make_stages,
+) -> Results:
     """Return cited hits for a question, and notes on what may be missing."""
-    ranking = rank(sources, settings)
+    ranking = rank(sources, settings, stages=stages)
     best, notes, confidence = choose_confidently(ranking, sources, settings)
     hits, stale = cite(
         best,

@@ -20,10 +20,10 @@ from lookfar.common.utf16 import count_units, cut_units
 from lookfar.config.presets import PRESETS
 from lookfar.errors import IndexBusy, InvalidArgument, NotIndexed
 from lookfar.model import Filters, GenerationInfo, Hit
-from lookfar.retrieve.fixed_shares import Shares, ShareSearch
 from lookfar.serve.tools.tool import LONGEST_TIME, Call, Handler, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets import msrl_documents
 from lookfar.serve.toolsets.common import Filled
+from lookfar.serve.toolsets.fixed_shares import Shares, ShareSearch
 from lookfar.serve.toolsets.msrl_errors import complete_details, refusal
 from lookfar.serve.toolsets.single import (
     WRITER_WAIT_SECONDS,

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lookfar.config import SearchSettings
+from lookfar.library.compat import choose_stages
 from lookfar.library.filter_values import MOST_COUNTED, merge_properties
 from lookfar.model import Confidence, Contribution, Incomplete, PropertyValues
 from lookfar.ports import Facts
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.answer.focus import FocusQuery
-from lookfar.retrieve.fixed_shares import SearchFunction
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.ranking import Results, Source
-from lookfar.retrieve.search import choose_confidently, rank
+from lookfar.retrieve.search import SearchFunction, choose_confidently, rank
 from lookfar.serve.http.web.facets import Facets, FacetValues, count_facets
 
 _MAX_RANKINGS: Final = 6
@@ -179,7 +179,7 @@ def _rank(
     generations: tuple[tuple[str, int], ...],
 ) -> Ranked:
     deep = [source._replace(plan=replace(source.plan, top_k=depth)) for source in sources]
-    ranking = rank(deep, settings)
+    ranking = rank(deep, settings, stages=choose_stages(settings))
     best, notes, confidence = choose_confidently(ranking, deep, settings)
     facts: dict[tuple[int, int], Facts] = {}
     for number, source in enumerate(deep):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.field_weights import CHUNK_WEIGHTS
 from lookfar.retrieve.question.intent import Intent, detect_intents
 from lookfar.retrieve.ranking import Candidate, Document, Ranking, Source, Stage
+from lookfar.retrieve.search import MakeStages, make_stages, read_definitions
 from lookfar.retrieve.stages import fuse
 from lookfar.retrieve.stages.code import Defined, Judge, Reader, judge_definitions
 from lookfar.retrieve.stages.links import best_by_document, choose_seeds
@@ -50,14 +52,28 @@ _KINDS: Final[Mapping[Intent, frozenset[str]]] = {
 }
 
 
-def is_asked_for(settings: SearchSettings) -> bool:
-    """Return whether the settings ask for any of this."""
-    return (
+def choose_stages(settings: SearchSettings) -> MakeStages:
+    """Return what makes the stages that the settings ask for."""
+    if (
         settings.fusion == "rrf"
         or settings.dynamic_weights
         or settings.join_neighbours
         or settings.communities
         or settings.code_names == "ladder"
+    ):
+        return make_compatible_stages
+    return make_stages
+
+
+def make_compatible_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
+    """Return the usual stages, with other ones where the settings ask for them."""
+    by_ladder = settings.code_names == "ladder"
+    return make_stages(
+        settings,
+        sources,
+        fusion=make_fusion(settings),
+        more_links=make_link_stages(settings, sources),
+        names=rank_code_by_ladder(partial(read_definitions, sources)) if by_ladder else None,
     )
 
 

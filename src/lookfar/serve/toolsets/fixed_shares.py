@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -26,9 +26,6 @@ from lookfar.retrieve.search import collect_candidates
 from lookfar.retrieve.stages.wording import score_word_pairs
 
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$", re.MULTILINE)
-
-SearchFunction = Callable[[Sequence[Source], "SearchSettings", bool], Results]
-"""From the collections to cited hits; the flag says whether scores are explained."""
 
 
 class Shares(NamedTuple):
