@@ -137,7 +137,7 @@ def test_an_unclear_variable_is_noticed(tmp_path: Path) -> None:
 MAX_CLASS_LINES = 420
 FACADES = {"Library"}
 """Public classes that only hand calls on; their size is that of the API."""
-MAX_FUNCTION_LINES = 60
+MAX_FUNCTION_LINES = 120
 
 
 def oversized(path: Path) -> list[str]:
