@@ -1,7 +1,8 @@
 """A client that knows only the protocol: it starts a real server and calls its tools.
 
 It speaks revision 2024-11-05 as raw JSON-RPC, over stdio and over HTTP, as clients of the original
-systems do. ``TRANSPORTS`` parametrizes a module's fixture; ``serving`` starts one server.
+systems do. ``serving`` starts one server. Each module has one, over one transport: what transports
+change is tested in ``tests/serve/mcp``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from urllib.parse import urlsplit
 from forked import start_lookfar
 from waiting import DEADLINE
 
-TRANSPORTS: Final = ("stdio", "http")
 _REVISION: Final = "2024-11-05"
 
 

@@ -19,7 +19,6 @@ import pytest
 from embedding_service import Service
 from processor_time import scale_by_load
 from requirements.sessions.client import (
-    TRANSPORTS,
     Client,
     HttpClient,
     StdioClient,
@@ -71,15 +70,13 @@ def fill(docs: Path) -> None:
         os.utime(path, (SETTLED, SETTLED))
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
-def anvil(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Client, Path]]:
+@pytest.fixture(scope="module")
+def anvil(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
     """A client, and the folder that its server reads."""
     docs = tmp_path_factory.mktemp("docs")
     fill(docs)
     home = tmp_path_factory.mktemp("home")
-    with serving(request.param, docs, "--toolset", "anvil", home=home) as client:
+    with serving("stdio", docs, "--toolset", "anvil", home=home) as client:
         yield client, docs
 
 
@@ -136,7 +133,7 @@ def test_docs_and_db_are_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", ["stdio", "http"])
 def test_it_ends_at_the_first_signal(tmp_path: Path, transport: str, number: int) -> None:
     """Three signals, nine seconds and a traceback were needed over stdio."""
     docs = tmp_path / "docs"

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from embedding_service import Service
 from embedding_service import refused as refused_by_service
-from requirements.sessions.client import TRANSPORTS, Client, HttpClient, ToolError, serving
+from requirements.sessions.client import Client, HttpClient, ToolError, serving
 
 DIMENSIONS = 64
 ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -66,15 +66,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("data")
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
+@pytest.fixture(scope="module")
 def db(
-    request: pytest.FixtureRequest,
     service: Service,
     data: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Client]:
     with serving(
-        request.param,
+        "http",
         "--toolset",
         "document-db",
         home=tmp_path_factory.mktemp("home"),
@@ -82,7 +81,7 @@ def db(
         LOOKFAR_EMBED_MODEL="text-embedding-3-small",
         LOOKFAR_EMBED_BASE_URL=service.url,
         LOOKFAR_EMBED_RETRIES="0",
-        LOOKFAR_DOCUMENTS_DIR=str(data / request.param),
+        LOOKFAR_DOCUMENTS_DIR=str(data),
     ) as client:
         yield client
 
@@ -133,9 +132,7 @@ def test_four_tools_with_their_parameters(db: Client) -> None:
     assert found["top_k"]["default"] == 10
 
 
-def test_the_manifest_is_published_over_http(db: Client) -> None:
-    if not isinstance(db, HttpClient):
-        pytest.skip("stdio has no routes")
+def test_the_manifest_is_published_over_http(db: HttpClient) -> None:
     status, _, body = db.http("GET", "/tools")
     assert status == 200
     assert {tool["name"] for tool in json.loads(body)["tools"]} == db.tools().keys()
@@ -147,7 +144,7 @@ def test_a_database_is_a_file_with_its_name(db: Client, data: Path) -> None:
     assert made["success"] is True
     path = Path(made["db_path"])
     assert path.name == "Notes_2-a.db"
-    assert path.parent.parent == data
+    assert path.parent == data
     assert path.is_file()
     db.call("insert_document", text="港の船", db_name="Notes_2-a")
     with closing(sqlite3.connect(path)) as connection:
@@ -295,9 +292,7 @@ def test_databases_are_separate(db: Client, name: str) -> None:
     assert refused(db, "delete_document", doc_id=made["doc_id"]) == "NOT_FOUND"
 
 
-def test_parallel_inserts_are_all_stored(db: Client, name: str) -> None:
-    if not isinstance(db, HttpClient):
-        pytest.skip("this client of stdio waits for each answer")
+def test_parallel_inserts_are_all_stored(db: HttpClient, name: str) -> None:
     with ThreadPoolExecutor(8) as threads:
         bodies = [{"text": f"並列{at}", "db_name": name} for at in range(24)]
         statuses = list(
@@ -330,13 +325,12 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("tool", "arguments", "code"), WRONG)
 def test_one_error_has_one_code_over_every_transport(
-    db: Client, tool: str, arguments: dict[str, Any], code: str
+    db: HttpClient, tool: str, arguments: dict[str, Any], code: str
 ) -> None:
     assert refused(db, tool, **arguments) == code
-    if isinstance(db, HttpClient):
-        status, _, body = db.http("POST", f"/tools/{tool}", arguments)
-        assert json.loads(body)["error"]["code"] == code
-        assert status == {"NOT_FOUND": 404, "INVALID_REQUEST": 400}[code]
+    status, _, body = db.http("POST", f"/tools/{tool}", arguments)
+    assert json.loads(body)["error"]["code"] == code
+    assert status == {"NOT_FOUND": 404, "INVALID_REQUEST": 400}[code]
 
 
 def test_a_service_that_fails_is_an_error(db: Client, name: str, service: Service) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from embedding_service import Service
-from requirements.sessions.client import TRANSPORTS, Client, launch, serving
+from requirements.sessions.client import Client, launch, serving
 from waiting import DEADLINE
 
 KEY = "sk-from-the-user"
@@ -35,10 +35,8 @@ def noted(client: Client, *words: str) -> bool:
 # --- MSRL ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
-def msrl(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Client, Path]]:
+@pytest.fixture(scope="module")
+def msrl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
     """A vault whose configuration is valid in part; named by a variable, not by an argument."""
     base = tmp_path_factory.mktemp("msrl")
     vault, elsewhere = base / "vault", base / "elsewhere"
@@ -56,7 +54,7 @@ def msrl(
         },
     )
     with serving(
-        request.param, "--toolset", "msrl", home=base / "home",
+        "stdio", "--toolset", "msrl", home=base / "home",
         MSRL_VAULT_ROOT=str(vault), MSRL_TURBO="1",
     ) as client:  # fmt: skip
         yield client, vault
@@ -106,10 +104,8 @@ def search_mcp_file(home: Path, project: Path) -> Path:
     return home / ".mcp" / "search" / "indexes" / digest / "config.json"
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
-def search_mcp(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Client, Path]]:
+@pytest.fixture(scope="module")
+def search_mcp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
     base = tmp_path_factory.mktemp("search-mcp").resolve()
     project, home = base / "project", base / "home"
     write(project / "main.py", "def harbour():\n    return 1\n")
@@ -128,7 +124,7 @@ def search_mcp(
             "_availableOptions": {"include": "Glob patterns."},
         },
     )
-    with serving(request.param, project, "--toolset", "search-mcp", home=home) as client:
+    with serving("stdio", project, "--toolset", "search-mcp", home=home) as client:
         yield client, file
 
 
@@ -185,10 +181,8 @@ storage_strategy = "project"
 """
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
-def ragdocs(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Client, Path]]:
+@pytest.fixture(scope="module")
+def ragdocs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Client, Path]]:
     base = tmp_path_factory.mktemp("ragdocs").resolve()
     project, home, elsewhere = base / "project", base / "home", base / "elsewhere"
     write(project / "tides.md", "# Tides\n\nThe harbour fills twice a day.\n")
@@ -198,7 +192,7 @@ def ragdocs(
     file = project / ".mcp-markdown-ragdocs" / "config.toml"
     write(file, RAGDOCS_PROJECT.format(elsewhere=elsewhere.as_posix()))
     with serving(
-        request.param, project, "--toolset", "ragdocs", "--write", home=home
+        "stdio", project, "--toolset", "ragdocs", "--write", home=home
     ) as client:  # fmt: skip
         yield client, project
 
@@ -230,12 +224,11 @@ def test_a_project_of_ragdocs_names_no_model_and_no_place_outside(
 # --- Anvil --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_the_options_of_anvil_name_documents_and_index(transport: str, tmp_path: Path) -> None:
+def test_the_options_of_anvil_name_documents_and_index(tmp_path: Path) -> None:
     write(tmp_path / "docs" / "guide.md", f"# Guide\n\n{'The harbour fills. ' * 40}\n")
     write(tmp_path / "docs" / "anvil.config.json", {"maxChunkSize": 400, "db": "/elsewhere/a.db"})
     options = ("--toolset", "anvil", "--docs", "docs", "--db", "data/index.db")
-    with serving(transport, *options, home=tmp_path / "home", cwd=tmp_path) as client:
+    with serving("stdio", *options, home=tmp_path / "home", cwd=tmp_path) as client:
         pages = client.call("list_pages")
         assert "guide.md" in json.dumps(pages)
         section = client.call("search_docs", query="harbour")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from requirements.sessions.client import TRANSPORTS, Client, ToolError, serving
+from requirements.sessions.client import Client, ToolError, serving
 from requirements.sessions.msrl_vault import (
     LARGE_URI,
     put,
@@ -50,13 +50,11 @@ class Session:
         wait_for(lambda: bool(self.client.call("msrl.status")["state"] == "ready"))
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
-def vault(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Session]:
+@pytest.fixture(scope="module")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("vault")
     notes, home = write_vault(folder), tmp_path_factory.mktemp("home")
-    with serving(request.param, folder, "--toolset", "msrl", home=home) as client:
+    with serving("stdio", folder, "--toolset", "msrl", home=home) as client:
         try:
             first: Any = client.call("msrl.query", query="zebra")
         except ToolError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from requirements.sessions.client import TRANSPORTS, Client, serving
+from requirements.sessions.client import Client, serving
 from requirements.sessions.msrl_vault import put
 from requirements.test_manifest import MANIFESTS, requirements
 
@@ -50,13 +50,11 @@ class Session:
         return (self.folder / uri).read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Session]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("vault")
     home = tmp_path_factory.mktemp("home")
-    with serving(request.param, folder, "--toolset", "msrl", "--write", home=home) as client:
+    with serving("stdio", folder, "--toolset", "msrl", "--write", home=home) as client:
         yield Session(client, folder)
 
 

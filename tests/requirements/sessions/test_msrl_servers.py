@@ -7,10 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from requirements.sessions.client import (
-    TRANSPORTS,
     Client,
     StdioClient,
     end,
@@ -27,12 +24,11 @@ def is_ready(client: Client) -> bool:
     return bool(client.call("msrl.status")["state"] == "ready")
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_an_empty_vault_is_a_vault(transport: str, tmp_path: Path) -> None:
+def test_an_empty_vault_is_a_vault(tmp_path: Path) -> None:
     """It is ready with nothing in it, answers with nothing, and notices the first note."""
     folder = tmp_path / "vault"
     folder.mkdir()
-    with serving(transport, folder, "--toolset", "msrl", home=tmp_path / "home") as client:
+    with serving("stdio", folder, "--toolset", "msrl", home=tmp_path / "home") as client:
         wait_for(lambda: is_ready(client))
         status = client.call("msrl.status")
         assert status["stats"] == {"docs": 0, "nodes": 0, "leaves": 0, "shards": 0}
@@ -46,8 +42,7 @@ def test_an_empty_vault_is_a_vault(transport: str, tmp_path: Path) -> None:
         assert client.call("msrl.query", query="signing key")["results"]
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_settings_are_the_defaults_of_the_tools(transport: str, tmp_path: Path) -> None:
+def test_settings_are_the_defaults_of_the_tools(tmp_path: Path) -> None:
     folder = tmp_path / "vault"
     for number in range(6):
         put(folder, f"{number}.md", SAMPLE + "Old keys are melted down. " * 40)
@@ -62,7 +57,7 @@ def test_settings_are_the_defaults_of_the_tools(transport: str, tmp_path: Path) 
     }
     options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
     home = tmp_path / "home"
-    with serving(transport, folder, "--toolset", "msrl", "--underscores", *options, home=home) as c:
+    with serving("stdio", folder, "--toolset", "msrl", "--underscores", *options, home=home) as c:
         wait_for(lambda: bool(c.call("msrl_status")["state"] == "ready"))
         assert c.call("msrl_status")["watcher"] == {"enabled": False, "debounceMs": 5000}
         results = c.call("msrl_query", query="burnt keys")["results"]
@@ -82,8 +77,7 @@ def test_settings_are_the_defaults_of_the_tools(transport: str, tmp_path: Path) 
         }
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_model_that_is_not_there_is_named(transport: str, tmp_path: Path) -> None:
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
     """The server starts; the tools that need the model say from where it was to come."""
     folder, model = tmp_path / "vault", tmp_path / "no-model"
     put(folder, "keys.md", SAMPLE)
@@ -93,7 +87,7 @@ def test_a_model_that_is_not_there_is_named(transport: str, tmp_path: Path) -> N
         "LOOKFAR_EMBED_PROVIDER": "static",
         "LOOKFAR_EMBED_MODEL": str(model),
     }
-    with serving(transport, folder, "--toolset", "msrl", home=home, **variables) as client:
+    with serving("stdio", folder, "--toolset", "msrl", home=home, **variables) as client:
         wait_for(lambda: bool(client.call("msrl.status")["state"] == "error"))
         assert "model" in client.call("msrl.status")["error"]
         error = client.refused("msrl.reindex", wait=True)
@@ -113,13 +107,12 @@ def test_a_vault_that_does_not_exist_is_an_io_error(tmp_path: Path) -> None:
         assert error["details"] == {"path": str(missing), "operation": "read", "errno": "ENOENT"}
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_an_index_that_cannot_be_written_is_an_io_error(transport: str, tmp_path: Path) -> None:
+def test_an_index_that_cannot_be_written_is_an_io_error(tmp_path: Path) -> None:
     folder, blocked = tmp_path / "vault", tmp_path / "file"
     put(folder, "keys.md", SAMPLE)
     blocked.write_text("in the way", encoding="utf-8")
     options = ("--toolset", "msrl", "--index-dir", blocked)
-    with serving(transport, folder, *options, home=tmp_path / "home") as client:
+    with serving("stdio", folder, *options, home=tmp_path / "home") as client:
         wait_for(lambda: bool(client.call("msrl.status")["state"] == "error"))
         error = client.refused("msrl.reindex", wait=True)
         assert error["code"] == "IO_ERROR"

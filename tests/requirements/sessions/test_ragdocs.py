@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from requirements.sessions.client import TRANSPORTS, Client, HttpClient, serving
+from requirements.sessions.client import Client, HttpClient, serving
 from waiting import wait_for
 
 DAY: Final = 86_400
@@ -91,15 +91,10 @@ def commit(folder: Path, message: str, day: int, author: str = "Ada <ada@example
     return git("rev-parse", "HEAD")
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
-def transport(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture(scope="module")
-def project(transport: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with pages, code, a history and memories."""
-    folder = tmp_path_factory.mktemp(transport) / "project"
+    folder = tmp_path_factory.mktemp("ragdocs") / "project"
     put(folder, PAGES, age_days=90)
     commit(folder, "Import the badger\n\nIt had no home.", 1)
     put(folder, {"src/login.py": "TOKENS = 1\n"}, age_days=90)
@@ -111,13 +106,9 @@ def project(transport: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(
-    transport: str, project: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Client]:
+def client(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     home = tmp_path_factory.mktemp("home")
-    with serving(
-        transport, project, *SERVED, home=home, LOOKFAR_EMBED_PROVIDER="static"
-    ) as started:
+    with serving("http", project, *SERVED, home=home, LOOKFAR_EMBED_PROVIDER="static") as started:
         yield started
 
 
@@ -279,7 +270,7 @@ def test_changes_are_found_by_the_next_query(client: Client, project: Path) -> N
 
 
 @pytest.fixture
-def start(transport: str, tmp_path: Path) -> Iterator[Callable[..., Client]]:
+def start(tmp_path: Path) -> Iterator[Callable[..., Client]]:
     """Start a server on pages of its own, by default one that ranks by keywords alone."""
     with ExitStack() as stack:
 
@@ -289,7 +280,7 @@ def start(transport: str, tmp_path: Path) -> Iterator[Callable[..., Client]]:
                 put(folder, {name: text}, ages.get(name, 90.0))
             return stack.enter_context(
                 serving(
-                    transport,
+                    "http",
                     folder,
                     *SERVED,
                     home=tmp_path / "home",
@@ -501,22 +492,17 @@ def test_thresholds_out_of_range_are_refused(
 # --- HTTP -----------------------------------------------------------------------------------------
 
 
-OVER_HTTP = pytest.mark.parametrize("transport", ["http"], indirect=True, scope="module")
-
-
 @pytest.fixture
 def http(client: Client) -> HttpClient:
     assert isinstance(client, HttpClient)
     return client
 
 
-@OVER_HTTP
 def test_health_is_ok(http: HttpClient) -> None:
     status, _, body = http.http("GET", "/health")
     assert (status, json.loads(body)) == (200, {"status": "ok"})
 
 
-@OVER_HTTP
 def test_status_counts_documents(http: HttpClient, project: Path) -> None:
     http.call("query_documents", query="walrus")  # What other tests wrote is indexed now.
     status, _, body = http.http("GET", "/status")
@@ -533,7 +519,6 @@ def test_status_counts_documents(http: HttpClient, project: Path) -> None:
     assert shape["failed_files"] == []
 
 
-@OVER_HTTP
 def test_pages_are_indexed_at_the_start(start: Callable[..., Client]) -> None:
     """The count rises without a query, as soon as the index is built."""
     client = start({"a.md": "# A\n\nokapi\n", "b.md": "# B\n\nokapi\n"}, {})
@@ -541,7 +526,6 @@ def test_pages_are_indexed_at_the_start(start: Callable[..., Client]) -> None:
     wait_for(lambda: json.loads(client.http("GET", "/status")[2])["document_count"] == 2)
 
 
-@OVER_HTTP
 def test_a_query_over_http_is_answered_like_the_tool(http: HttpClient) -> None:
     request = {"query": "walrus of kind k7", "top_n": 3}
     status, _, body = http.http("POST", "/query_documents", request)
@@ -550,7 +534,6 @@ def test_a_query_over_http_is_answered_like_the_tool(http: HttpClient) -> None:
     assert len(json.loads(body)["results"]) == 5
 
 
-@OVER_HTTP
 def test_a_stream_ends_with_the_same_answer(http: HttpClient) -> None:
     request = {"query": "walrus of kind k7", "top_n": 3}
     status, headers, body = http.http("POST", "/query_documents_stream", request)
@@ -565,7 +548,6 @@ def test_a_stream_ends_with_the_same_answer(http: HttpClient) -> None:
     }
 
 
-@OVER_HTTP
 def test_wrong_requests_over_http_are_refused(http: HttpClient) -> None:
     for path in ("/query_documents", "/query_documents_stream"):
         for body in ({}, {"query": ""}, {"query": "x", "top_n": 101}):

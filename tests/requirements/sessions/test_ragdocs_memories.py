@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from requirements.sessions.client import TRANSPORTS, Client, serving
+from requirements.sessions.client import Client, serving
 from waiting import wait_for
 
 TYPES: Final = ("plan", "journal", "fact", "observation", "reflection")
@@ -32,13 +32,11 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
-def client(
-    request: pytest.FixtureRequest, project: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Client]:
+@pytest.fixture(scope="module")
+def client(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     home = tmp_path_factory.mktemp("home")
     with serving(
-        request.param, project, "--toolset", "ragdocs", home=home, LOOKFAR_EMBED_PROVIDER="static"
+        "stdio", project, "--toolset", "ragdocs", home=home, LOOKFAR_EMBED_PROVIDER="static"
     ) as started:
         yield started
     for path in sorted((project / ".memories").rglob("*"), reverse=True):

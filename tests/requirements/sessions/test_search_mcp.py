@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from requirements.sessions.client import TRANSPORTS, Client, serving
+from requirements.sessions.client import Client, serving
 from requirements.sessions.search_mcp_project import (
     BLOCK,
     FILES,
@@ -48,14 +48,12 @@ class Session:
         return [result["path"] for result in self.call(tool, query=query, **more)["results"]]
 
 
-@pytest.fixture(scope="module", params=TRANSPORTS)
-def session(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Session]:
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     home = tmp_path_factory.mktemp("home")
     root = home / "project"
     write_project(root)
-    with serving(request.param, root, "--toolset", "search-mcp", home=home) as client:
+    with serving("stdio", root, "--toolset", "search-mcp", home=home) as client:
         yield Session(client, root, home)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from requirements.sessions.client import (
-    TRANSPORTS,
     Client,
     ToolError,
     environment,
@@ -69,9 +68,8 @@ def paths(client: Client, query: str, tool: str = "search_docs") -> list[str]:
 # --- from the first call to the last --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_the_life_of_an_index(transport: str, root: Path) -> None:
-    with serving(transport, root, *TOOLSET, home=root.parent) as client:
+def test_the_life_of_an_index(root: Path) -> None:
+    with serving("stdio", root, *TOOLSET, home=root.parent) as client:
         for tool, arguments in (
             ("search_code", {"query": "heron"}),
             ("search_docs", {"query": "walrus"}),

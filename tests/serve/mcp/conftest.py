@@ -1,4 +1,4 @@
-"""A connected client at every transport and in both eras of the protocol, once per run."""
+"""A client connected in this process, once per run, and one at every transport and revision."""
 
 from __future__ import annotations
 
@@ -42,14 +42,33 @@ def web(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
         yield address, root
 
 
-@pytest.fixture(scope="session", params=AGENTS, ids="-".join)
+@pytest.fixture(scope="session")
 def agent(
+    portal: BlockingPortal, home: Home, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Agent]:
+    """A client in this process: what a transport or a revision changes has tests of its own."""
+    root = write_documents(tmp_path_factory.mktemp("memory"))
+    with in_memory(portal, home, root) as agent:
+        yield agent
+
+
+@pytest.fixture(params=ERAS)
+def revision(
+    request: pytest.FixtureRequest, portal: BlockingPortal, home: Home, docs: Path
+) -> Iterator[Agent]:
+    """A client in this process that speaks each revision of the protocol."""
+    with in_memory(portal, home, docs, mode=request.param) as agent:
+        yield agent
+
+
+@pytest.fixture(params=AGENTS, ids="-".join)
+def any_agent(
     request: pytest.FixtureRequest,
     portal: BlockingPortal,
     home: Home,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Agent]:
-    """Each transport in each era."""
+    """Each transport in each revision of the protocol."""
     transport, era = request.param
     if transport == DAEMON and os.name == "nt":
         pytest.skip("Unix sockets")
@@ -65,19 +84,6 @@ def agent(
         return
     alone = ["--no-daemon"] if transport == PROCESS else []
     with connected(portal, stdio(home, root, *alone), root, era) as agent:
-        yield agent
-
-
-@pytest.fixture(scope="module", params=ERAS)
-def local(
-    request: pytest.FixtureRequest,
-    portal: BlockingPortal,
-    home: Home,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Agent]:
-    """In memory, in each era: for what no transport changes."""
-    root = write_documents(tmp_path_factory.mktemp("local"))
-    with in_memory(portal, home, root, mode=request.param) as agent:
         yield agent
 
 

@@ -90,11 +90,10 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("reindex_project", {"confirm": True}),
     ("delete_index", {"confirm": True}),
 ]
-WAYS = ["stdio", "daemon", "http"]
+WAYS = [("stdio", LEGACY), ("daemon", MODERN), ("http", LEGACY)]
 
 
-@pytest.fixture(scope="module", params=[(way, era) for way in WAYS for era in (LEGACY, MODERN)],
-                ids="-".join)  # fmt: skip
+@pytest.fixture(scope="module", params=WAYS, ids="-".join)
 def all_tools(
     request: pytest.FixtureRequest,
     portal: BlockingPortal,

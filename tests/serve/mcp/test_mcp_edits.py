@@ -21,7 +21,6 @@ from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.daemon.services import Offer
 from lookfar.serve.mcp.changes import Changes
 from serve.mcp.served import (
-    ERAS,
     LEGACY,
     MODERN,
     Agent,
@@ -96,7 +95,7 @@ def found(agent: Agent, query: str) -> list[str]:
 
 # --- from reading to taking back ----------------------------------------------------------------
 
-WAYS = [("stdio", LEGACY), ("stdio", MODERN), ("daemon", LEGACY), ("http", MODERN)]
+WAYS = [("daemon", LEGACY), ("http", MODERN)]
 
 
 @pytest.fixture(params=WAYS, ids="-".join)
@@ -112,8 +111,7 @@ def writing(
         if way == "http":
             server: Any = stack.enter_context(http(home, root, "--write"))[0]
         else:
-            alone = ["--no-daemon"] if way == "stdio" else []
-            server = stdio(home, root, "--write", *alone)
+            server = stdio(home, root, "--write")
         yield stack.enter_context(connected(portal, server, root, era))
 
 
@@ -187,11 +185,10 @@ def test_one_step_is_taken_back_and_then_made_again(agent: Agent) -> None:
     assert contents(agent.root) == after
 
 
-@pytest.mark.parametrize("era", ERAS)
 def test_a_client_that_shows_text_alone_gets_the_hash(
-    portal: BlockingPortal, home: Home, docs: Path, era: str
+    portal: BlockingPortal, home: Home, docs: Path
 ) -> None:
-    with served(portal, home, docs, era=era, name="claude-code") as agent:
+    with served(portal, home, docs, name="claude-code") as agent:
         read = agent.call("read", target="keys.md")
         assert read.structured_content is None
         digits = re.search(r"sha256 ([0-9a-f]{16})\b", said(read))
@@ -215,13 +212,10 @@ def test_read_only_clients_get_no_hash(portal: BlockingPortal, home: Home, docs:
 # --- who may ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_it_is_offered_only_with_write(
-    portal: BlockingPortal, home: Home, docs: Path, era: str
-) -> None:
+def test_it_is_offered_only_with_write(portal: BlockingPortal, home: Home, docs: Path) -> None:
     """Seen to fail when tools that write were offered to everybody."""
     before = contents(docs)
-    with served(portal, home, docs, era=era, write=False) as agent:
+    with served(portal, home, docs, write=False) as agent:
         listed = {each.name for each in agent.run(agent.client.list_tools).tools}
         assert "read" in listed
         assert "edit" not in listed
@@ -230,7 +224,7 @@ def test_it_is_offered_only_with_write(
         assert "no tool" in error.message
         assert "--write" in error.message, "what to do about it"
     assert contents(docs) == before
-    with served(portal, home, docs, era=era) as agent:
+    with served(portal, home, docs) as agent:
         tools = {each.name: each for each in agent.run(agent.client.list_tools).tools}
         about = tools["edit"].annotations
         assert about is not None
@@ -331,9 +325,8 @@ def test_nothing_to_do_is_no_transaction(agent: Agent) -> None:
     assert "Nothing changed" in said(result)
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_a_long_diff_is_cut(portal: BlockingPortal, home: Home, docs: Path, era: str) -> None:
-    with served(portal, home, docs, era=era) as agent:
+def test_a_long_diff_is_cut(portal: BlockingPortal, home: Home, docs: Path) -> None:
+    with served(portal, home, docs) as agent:
         whole = {"op": "replace", "target": "long.md#Long", "text": "Short.\n" * 5000}
         other = {"op": "append", "target": "keys.md", "text": "Long. " * 20_000}
         result = edit(agent, whole, other)

@@ -14,25 +14,18 @@ from lookfar import config
 from lookfar.serve.daemon.pool import Pool
 from lookfar.serve.daemon.services import Offer
 from lookfar.serve.mcp.changes import Changes
-from serve.mcp.served import ERAS, Agent, Home, connected
-
-
-@pytest.fixture(params=ERAS)
-def era(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+from serve.mcp.served import Agent, Home, connected
 
 
 @contextmanager
-def served(
-    portal: BlockingPortal, home: Home, docs: Path, era: str, **chosen: Any
-) -> Iterator[Agent]:
-    """A server with what these settings offer, and a client that speaks this era."""
+def served(portal: BlockingPortal, home: Home, docs: Path, **chosen: Any) -> Iterator[Agent]:
+    """A server with what these settings offer, and a client of it."""
     pool = Pool()
     settings = home.settings | {"memory.dir": str(memory_of(docs))} | chosen
     offer = Offer.from_settings(config.load(docs, settings, {}))
     with pool.session([str(docs)], settings=settings, environ={}, write=offer.write) as session:
         server = offer.make_server(session, Changes())
-        with connected(portal, server, docs, mode=era) as agent:
+        with connected(portal, server, docs) as agent:
             yield agent
     pool.close()
 
@@ -45,10 +38,8 @@ def listed(agent: Agent) -> list[str]:
     return [each.name for each in agent.run(agent.client.list_tools).tools]
 
 
-def test_it_is_offered_only_with_write(
-    portal: BlockingPortal, home: Home, docs: Path, era: str
-) -> None:
-    with served(portal, home, docs, era) as agent:
+def test_it_is_offered_only_with_write(portal: BlockingPortal, home: Home, docs: Path) -> None:
+    with served(portal, home, docs) as agent:
         assert "search" in listed(agent)
         assert "remember" not in listed(agent)
         error = agent.error(lambda: agent.client.call_tool("remember", {"text": "x"}))
@@ -59,15 +50,15 @@ def test_it_is_offered_only_with_write(
         typo = agent.error(lambda: agent.client.call_tool("serch", {}))
         assert "Did you mean 'search'?" in typo.message
     assert not memory_of(docs).exists()
-    with served(portal, home, docs, era, **{"serve.toolset": ["ragdocs"]}) as agent:
+    with served(portal, home, docs, **{"serve.toolset": ["ragdocs"]}) as agent:
         # Its tools write memories only, which it cannot do without.
         assert {"read_memory", "search_memories", "create_memory"} <= set(listed(agent))
 
 
 def test_what_is_remembered_is_found_and_read(
-    portal: BlockingPortal, home: Home, docs: Path, era: str
+    portal: BlockingPortal, home: Home, docs: Path
 ) -> None:
-    with served(portal, home, docs, era, **{"serve.write": True}) as agent:
+    with served(portal, home, docs, **{"serve.write": True}) as agent:
         assert "remember" in listed(agent)
         agent.write("zebra.md", "# Zebra\n\nA zebra in a document.\n")
         agent.call("search", query="zebra")
@@ -108,6 +99,6 @@ def test_what_is_remembered_is_found_and_read(
 def test_wrong_arguments_are_refused(
     portal: BlockingPortal, home: Home, docs: Path, arguments: dict[str, Any]
 ) -> None:
-    with served(portal, home, docs, ERAS[0], **{"serve.write": True}) as agent:
+    with served(portal, home, docs, **{"serve.write": True}) as agent:
         assert agent.refused("remember", **arguments)["code"] == "INVALID_ARGUMENT"
     assert not list(memory_of(docs).glob("*.md"))

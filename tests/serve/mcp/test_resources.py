@@ -13,16 +13,15 @@ import pytest
 from anyio.from_thread import BlockingPortal
 
 from lookfar.serve.tools.tool import MOST_TOKENS
-from serve.mcp.served import ERAS, LEGACY, MODERN, Agent, Home, connected, in_memory, stdio
+from serve.mcp.served import LEGACY, MODERN, Agent, Home, connected, in_memory, stdio
 from waiting import DEADLINE
 
 
 @pytest.fixture(autouse=True)
 def indexed(request: pytest.FixtureRequest) -> None:
     """Resources are those of an index."""
-    for name in ("local", "agent"):
-        if name in request.fixturenames:
-            request.getfixturevalue(name).call("search", query="anything")
+    if "agent" in request.fixturenames:
+        request.getfixturevalue("agent").call("search", query="anything")
 
 
 def read(agent: Agent, address: str) -> types.TextResourceContents:
@@ -45,27 +44,26 @@ def test_documents_are_listed_page_by_page(
     root.mkdir()
     for at in range(230):
         (root / f"{at:03}.md").write_text(f"# Title {at}\n\nText.\n", encoding="utf-8")
-    for era in ERAS:
-        with in_memory(portal, home, root, mode=era) as agent:
-            agent.call("search", query="text")
-            pages: list[list[Any]] = []
-            cursor: str | None = None
-            while cursor or not pages:
-                page = agent.run(lambda: agent.client.list_resources(cursor=cursor))  # noqa: B023
-                pages.append(page.resources)
-                cursor = page.next_cursor
-            assert [len(page) for page in pages] == [101, 100, 30]
-            assert pages[0].pop(0).name == "lookfar", "the skill comes first"
-            listed = [each for page in pages for each in page]
-            assert [each.name for each in listed] == [f"{at:03}.md" for at in range(230)]
-            assert listed[7].title == "Title 7"
-            assert str(listed[7].uri) == "lookfar://many/007.md"
-            assert listed[7].mime_type == "text/markdown"
+    with in_memory(portal, home, root) as agent:
+        agent.call("search", query="text")
+        pages: list[list[Any]] = []
+        cursor: str | None = None
+        while cursor or not pages:
+            page = agent.run(lambda: agent.client.list_resources(cursor=cursor))  # noqa: B023
+            pages.append(page.resources)
+            cursor = page.next_cursor
+        assert [len(page) for page in pages] == [101, 100, 30]
+        assert pages[0].pop(0).name == "lookfar", "the skill comes first"
+        listed = [each for page in pages for each in page]
+        assert [each.name for each in listed] == [f"{at:03}.md" for at in range(230)]
+        assert listed[7].title == "Title 7"
+        assert str(listed[7].uri) == "lookfar://many/007.md"
+        assert listed[7].mime_type == "text/markdown"
 
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "1.5", "٣", "9" * 5000])
-def test_an_invalid_list_cursor_is_refused(local: Agent, cursor: str) -> None:
-    error = local.error(lambda: local.client.list_resources(cursor=cursor))
+def test_an_invalid_list_cursor_is_refused(agent: Agent, cursor: str) -> None:
+    error = agent.error(lambda: agent.client.list_resources(cursor=cursor))
     assert error.code == types.INVALID_PARAMS
 
 
@@ -77,25 +75,25 @@ def test_what_is_not_indexed_yet_has_no_resources(
         assert [each.name for each in listed] == ["lookfar"], "only the skill"
 
 
-def test_every_listed_resource_can_be_read(local: Agent) -> None:
+def test_every_listed_resource_can_be_read(agent: Agent) -> None:
     """Names with spaces, signs of our own grammar and other scripts are escaped and come back."""
     names = ["a b.md", "c#d.md", "e?f.md", "100%.md", "g:1-2.md", "ünïcode ✓.md", "h/i j.md"]
     for at, name in enumerate(names):
-        local.write(f"odd/{name}", f"# Odd {at}\n\nNumber {at}.\n")
-    local.call("search", query="odd number")
-    listed = local.run(local.client.list_resources).resources
+        agent.write(f"odd/{name}", f"# Odd {at}\n\nNumber {at}.\n")
+    agent.call("search", query="odd number")
+    listed = agent.run(agent.client.list_resources).resources
     found = {each.name: str(each.uri) for each in listed if each.name.startswith("odd/")}
     assert sorted(found) == sorted(f"odd/{name}" for name in names)
     for at, name in enumerate(names):
-        contents = read(local, found[f"odd/{name}"])
+        contents = read(agent, found[f"odd/{name}"])
         assert contents.text.endswith(f"Number {at}.\n")
-        reading = local.call("read", target=found[f"odd/{name}"])
+        reading = agent.call("read", target=found[f"odd/{name}"])
         assert reading.structured_content is not None
         assert reading.structured_content["uri"] == f"odd/{name}"
 
 
-def test_templates_are_offered(local: Agent) -> None:
-    templates = local.run(local.client.list_resource_templates).resource_templates
+def test_templates_are_offered(agent: Agent) -> None:
+    templates = agent.run(agent.client.list_resource_templates).resource_templates
     assert [each.uri_template for each in templates] == [
         "lookfar://{collection}/{+path}",
         "lookfar://{collection}/{+path}#{heading}",
@@ -124,12 +122,12 @@ def test_a_resource_is_read(agent: Agent) -> None:
         assert contents.meta["lookfar/state"] == "same"
 
 
-def test_a_long_resource_says_where_it_continues(local: Agent) -> None:
-    text = (local.root / "long.md").read_text(encoding="utf-8")
-    parts = [read(local, address(local, "long.md"))]
+def test_a_long_resource_says_where_it_continues(agent: Agent) -> None:
+    text = (agent.root / "long.md").read_text(encoding="utf-8")
+    parts = [read(agent, address(agent, "long.md"))]
     while parts[-1].meta and "lookfar/continues" in parts[-1].meta:
         assert len(parts[-1].text) / 4 <= MOST_TOKENS
-        parts.append(read(local, str(parts[-1].meta["lookfar/continues"])))
+        parts.append(read(agent, str(parts[-1].meta["lookfar/continues"])))
         assert len(parts) < 10
     assert len(parts) > 2
     assert "".join(part.text for part in parts) == text
@@ -181,8 +179,8 @@ def test_nothing_outside_or_unindexed_is_read(agent: Agent) -> None:
         "lookfar://x/keys.md?chars=9-2&sha256=0123456789abcdef",
     ],
 )
-def test_an_address_that_is_not_ours_is_refused(local: Agent, asked: str) -> None:
-    error = local.error(lambda: local.client.read_resource(asked))
+def test_an_address_that_is_not_ours_is_refused(agent: Agent, asked: str) -> None:
+    error = agent.error(lambda: agent.client.read_resource(asked))
     assert error.code == types.INVALID_PARAMS
     assert error.data["uri"] == asked
     assert error.data["hint"]
@@ -312,19 +310,19 @@ def test_a_change_is_sent_over_http(
 # --- prompts ------------------------------------------------------------------------------------
 
 
-def test_prompts_are_offered_and_filled_in(local: Agent) -> None:
-    prompts = local.run(local.client.list_prompts).prompts
+def test_prompts_are_offered_and_filled_in(agent: Agent) -> None:
+    prompts = agent.run(agent.client.list_prompts).prompts
     assert [each.name for each in prompts] == ["answer_with_citations", "what_changed"]
     for each in prompts:
         assert each.description
     question = {"question": "Who rotates the keys?"}
-    found = local.run(lambda: local.client.get_prompt("answer_with_citations", question))
+    found = agent.run(lambda: agent.client.get_prompt("answer_with_citations", question))
     [message] = found.messages
     assert message.role == "user"
     assert isinstance(message.content, types.TextContent)
     assert message.content.text.startswith("Question: Who rotates the keys?\n")
     since = {"topic": "keys", "since": "2026-01-01"}
-    found = local.run(lambda: local.client.get_prompt("what_changed", since))
+    found = agent.run(lambda: agent.client.get_prompt("what_changed", since))
     assert "since 2026-01-01: keys" in found.messages[0].content.text  # type: ignore[union-attr]
 
 
@@ -338,9 +336,9 @@ def test_prompts_are_offered_and_filled_in(local: Agent) -> None:
     ],
 )
 def test_a_prompt_that_cannot_be_made_is_refused(
-    local: Agent, name: str, given: dict[str, str], words: str
+    agent: Agent, name: str, given: dict[str, str], words: str
 ) -> None:
-    error = local.error(lambda: local.client.get_prompt(name, given))
+    error = agent.error(lambda: agent.client.get_prompt(name, given))
     assert error.code == types.INVALID_PARAMS
     assert words in error.message
 

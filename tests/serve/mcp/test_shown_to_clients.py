@@ -76,12 +76,11 @@ def writer(portal: BlockingPortal, home: Home, docs: Path) -> Iterator[Session]:
 # --- titles and icons ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("era", ERAS)
 def test_default_tools_have_titles_and_small_icons(
-    portal: BlockingPortal, writer: Session, docs: Path, era: str
+    portal: BlockingPortal, writer: Session, docs: Path
 ) -> None:
     server = make_server(writer, load_tools(("default",)))
-    with connected(portal, server, docs, era) as agent:
+    with connected(portal, server, docs) as agent:
         tools = agent.run(agent.client.list_tools).tools
         assert tuple(tool.name for tool in tools) == DEFAULT
         assert len({tool.title for tool in tools}) == len(tools)
@@ -104,8 +103,8 @@ def test_tools_of_other_systems_are_listed_as_there(
             assert (tool.title, tool.icons) == (None, None)
 
 
-def test_claude_code_always_shows_search_and_read(local: Agent) -> None:
-    tools = {tool.name: tool for tool in local.run(local.client.list_tools).tools}
+def test_claude_code_always_shows_search_and_read(agent: Agent) -> None:
+    tools = {tool.name: tool for tool in agent.run(agent.client.list_tools).tools}
     for name in ("search", "read"):
         meta = tools[name].meta or {}
         assert meta["anthropic/alwaysLoad"] is True
@@ -121,19 +120,19 @@ def test_prompts_name_only_tools_that_are_there(
         assert agent.run(agent.client.list_prompts).prompts == []
 
 
-def test_the_server_has_an_icon_and_results_do_not_repeat_it(local: Agent) -> None:
-    if local.modern:
-        meta = ask(local, Discover())["_meta"]
+def test_the_server_has_an_icon_and_results_do_not_repeat_it(revision: Agent) -> None:
+    if revision.modern:
+        meta = ask(revision, Discover())["_meta"]
         info = types.Implementation.model_validate(meta[types.SERVER_INFO_META_KEY])
     else:
-        assert local.client.server_info is not None
-        info = local.client.server_info
+        assert revision.client.server_info is not None
+        info = revision.client.server_info
     assert info.website_url == "https://github.com/lookfar/lookfar"
     assert info.icons is not None
     assert len(info.icons[0].src) < 300
-    result = local.call("status")
+    result = revision.call("status")
     assert "svg" not in json.dumps(result.model_dump(mode="json"))
-    if local.modern:
+    if revision.modern:
         assert result.meta is not None
         assert result.meta[types.SERVER_INFO_META_KEY]["name"] == "lookfar"
 
@@ -185,24 +184,24 @@ def test_a_changed_document_is_never_read_from_a_cache(
 # --- skills -------------------------------------------------------------------------------------
 
 
-def test_skills_are_listed_and_verified(agent: Agent) -> None:
+def test_skills_are_listed_and_verified(revision: Agent) -> None:
     """As a host does it: list, read, and compare digest, size and front matter."""
-    if agent.modern:
-        capabilities = ask(agent, Discover())["capabilities"]
+    if revision.modern:
+        capabilities = ask(revision, Discover())["capabilities"]
         assert capabilities["extensions"] == {"io.modelcontextprotocol/skills": {}}
-    listed = ask(agent, ListSkills())
+    listed = ask(revision, ListSkills())
     [entry] = listed["skills"]
     assert entry["uri"] == SKILL
     assert entry["frontmatter"]["name"] == "lookfar"
-    [contents] = agent.run(lambda: agent.client.read_resource(SKILL)).contents
+    [contents] = revision.run(lambda: revision.client.read_resource(SKILL)).contents
     assert isinstance(contents, types.TextResourceContents)
     assert contents.mime_type == "text/markdown"
     raw = contents.text.encode()
     digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
     assert entry["resources"] == [{"uri": SKILL, "digest": digest, "size": len(raw)}]
     assert yaml.safe_load(contents.text.split("---\n")[1]) == entry["frontmatter"]
-    assert ask(agent, get_skill(SKILL))["skill"] == entry
-    if agent.modern:
+    assert ask(revision, get_skill(SKILL))["skill"] == entry
+    if revision.modern:
         assert listed["resultType"] == "complete"
         assert 0 < listed["ttlMs"] <= HOUR
         assert listed["cacheScope"] == "public"
@@ -211,26 +210,26 @@ def test_skills_are_listed_and_verified(agent: Agent) -> None:
 @pytest.mark.parametrize(
     "uri", ["skill://nothing/SKILL.md", "skill://lookfar", "skill://", "lookfar://x/a.md", "", "x"]
 )
-def test_an_unknown_skill_is_refused(local: Agent, uri: str) -> None:
-    error = local.error(lambda: local.client.session.send_request(get_skill(uri), Anything))
+def test_an_unknown_skill_is_refused(agent: Agent, uri: str) -> None:
+    error = agent.error(lambda: agent.client.session.send_request(get_skill(uri), Anything))
     assert error.code == types.INVALID_PARAMS
     assert SKILL in error.message
     if uri.startswith("skill:"):
-        error = local.error(lambda: local.client.read_resource(uri))
+        error = agent.error(lambda: agent.client.read_resource(uri))
         assert error.code == types.INVALID_PARAMS
 
 
-def test_a_cursor_of_skills_is_refused(local: Agent) -> None:
+def test_a_cursor_of_skills_is_refused(agent: Agent) -> None:
     request = ListSkills(params=types.PaginatedRequestParams(cursor="1"))
-    error = local.error(lambda: local.client.session.send_request(request, Anything))
+    error = agent.error(lambda: agent.client.session.send_request(request, Anything))
     assert error.code == types.INVALID_PARAMS
 
 
-def test_a_skill_names_only_tools_that_are_there(local: Agent) -> None:
+def test_a_skill_names_only_tools_that_are_there(agent: Agent) -> None:
     """It is offered with the tools that it explains, and not with those of another system."""
-    [contents] = local.run(lambda: local.client.read_resource(SKILL)).contents
+    [contents] = agent.run(lambda: agent.client.read_resource(SKILL)).contents
     assert isinstance(contents, types.TextResourceContents)
-    listed = {tool.name: tool for tool in local.run(local.client.list_tools).tools}
+    listed = {tool.name: tool for tool in agent.run(agent.client.list_tools).tools}
     assert {name for name in DEFAULT if f"`{name}`" in contents.text} == set(listed)
     arguments = set(listed["search"].input_schema["properties"])
     assert {"queries", "mode", "kinds", "after", "glob", "tags", "where", "cursor"} <= arguments
@@ -277,16 +276,15 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.parametrize("era", ERAS)
 def test_structured_results_match_their_schemas(
-    portal: BlockingPortal, writer: Session, docs: Path, era: str
+    portal: BlockingPortal, writer: Session, docs: Path
 ) -> None:
     """Also complete: a schema names every key that a result has.
 
     Seen to fail when a key was left out of the schema of a hit.
     """
     server = make_server(writer, load_tools(("default",)), results="structured")
-    with connected(portal, server, docs, era) as agent:
+    with connected(portal, server, docs) as agent:
         agent.call("search", query="anything")
         schemas = {}
         for tool in agent.run(agent.client.list_tools).tools:
@@ -316,9 +314,9 @@ def unnamed(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
             yield from unnamed(part, schema["properties"][key], f"{where}.{key}")
 
 
-def test_results_have_no_schema_unless_the_user_chose_data(local: Agent) -> None:
+def test_results_have_no_schema_unless_the_user_chose_data(agent: Agent) -> None:
     """Clients that get a schema hide the text of results, which is the part for models."""
-    for tool in local.run(local.client.list_tools).tools:
+    for tool in agent.run(agent.client.list_tools).tools:
         assert tool.output_schema is None
 
 

@@ -1,4 +1,4 @@
-"""The default tools as a client meets them: the same tests over every transport and era."""
+"""The default tools as a client meets them, and one test over every transport and revision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyio.from_thread import BlockingPortal
 
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.tools.tool import MOST_TOKENS
-from serve.mcp.served import ERAS, Agent, Home, in_memory, links, said, texts
+from serve.mcp.served import Agent, Home, in_memory, links, said, texts
 
 _numbers = itertools.count()
 
@@ -54,14 +54,41 @@ def test_the_tools_are_listed(agent: Agent) -> None:
         assert tool.input_schema["additionalProperties"] is False
 
 
-def test_the_server_names_itself(agent: Agent) -> None:
-    if agent.modern:
-        assert agent.client.protocol_version == "2026-07-28"
-        return
-    assert agent.client.protocol_version == "2025-11-25"
-    assert agent.client.server_info is not None
-    assert agent.client.server_info.name == "lookfar"
-    assert "never an instruction" in (agent.client.instructions or "")
+def test_each_transport_and_revision_serves_them(any_agent: Agent) -> None:
+    """A question, what it names, an edit, a resource, refusals and a very large argument."""
+    if any_agent.modern:
+        assert any_agent.client.protocol_version == "2026-07-28"
+    else:
+        assert any_agent.client.protocol_version == "2025-11-25"
+        assert any_agent.client.server_info is not None
+        assert any_agent.client.server_info.name == "lookfar"
+        assert "never an instruction" in (any_agent.client.instructions or "")
+    listed = any_agent.run(any_agent.client.list_tools).tools
+    assert [tool.name for tool in listed] == ["search", "read", "related", "status"]
+
+    hit = data(any_agent.call("search", query="wheelbarrow in the shed"))["hits"][0]
+    assert hit["uri"] == "notes.txt"
+    [contents] = any_agent.run(lambda: any_agent.client.read_resource(hit["cite"])).contents
+    assert isinstance(contents, types.TextResourceContents)
+    assert contents.text == "A plain note about the wheelbarrow in the shed.\n"
+    assert "wheelbarrow" in said(any_agent.call("read", target=hit["cite"]))
+
+    word = fresh()
+    any_agent.write(f"{word}.md", f"# New\n\nAll about {word}.\n")
+    assert uris(any_agent.call("search", query=word, top_k=1)) == [f"{word}.md"]
+
+    assert any_agent.refused("search", query="x", topk=3)["details"]["field"] == "topk"
+    error = any_agent.error(lambda: any_agent.client.call_tool("serach", {"query": "x"}))
+    assert error.code == types.INVALID_PARAMS
+    address = f"lookfar://{any_agent.collection}/%2e%2e/%2e%2e/etc/passwd"
+    error = any_agent.error(lambda: any_agent.client.read_resource(address))
+    assert (error.code, error.data["uri"]) == (types.INVALID_PARAMS, address)
+
+    # Neither lost on the way, nor sent back: a model would pay for every character.
+    result = any_agent.raw("search", {"query": "x" * 5_000_000})
+    assert result.is_error
+    assert "5,000,000 characters" in said(result)
+    assert not any_agent.call("status").is_error
 
 
 def test_a_hit_has_the_place_of_its_text(agent: Agent) -> None:
@@ -535,14 +562,6 @@ def test_what_cannot_be_read_is_refused(agent: Agent) -> None:
         assert agent.refused("related", target=target)["code"] == code, target
 
 
-def test_five_megabytes_are_refused_in_few_words(agent: Agent) -> None:
-    """Neither lost on the way, nor sent back: a model would pay for every character."""
-    result = agent.raw("search", {"query": "x" * 5_000_000})
-    assert result.is_error
-    assert "5,000,000 characters" in said(result)
-    assert not agent.call("status").is_error
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -559,27 +578,27 @@ def test_five_megabytes_are_refused_in_few_words(agent: Agent) -> None:
     ids=lambda given: given if isinstance(given, str) else next(reversed(given))[:10],
 )
 def test_an_error_does_not_repeat_all_that_it_was_given(
-    local: Agent, tool: str, arguments: dict[str, Any]
+    agent: Agent, tool: str, arguments: dict[str, Any]
 ) -> None:
-    local.call("search", query="anything")
-    result = local.raw(tool, arguments)
+    agent.call("search", query="anything")
+    result = agent.raw(tool, arguments)
     assert result.is_error
     assert len(whole(result)) < 10_000
     assert json.loads(said(result))["code"] in ("INVALID_ARGUMENT", "NOT_FOUND")
 
 
-def test_an_address_of_a_megabyte_is_refused_in_few_words(local: Agent) -> None:
+def test_an_address_of_a_megabyte_is_refused_in_few_words(agent: Agent) -> None:
     """The same of a protocol error, whose data repeats the address."""
-    local.call("search", query="anything")
-    address = f"lookfar://{local.collection}/" + "y" * 1_000_000
-    error = local.error(lambda: local.client.read_resource(address))
+    agent.call("search", query="anything")
+    address = f"lookfar://{agent.collection}/" + "y" * 1_000_000
+    error = agent.error(lambda: agent.client.read_resource(address))
     assert error.code == types.INVALID_PARAMS
     assert len(error.message) + len(json.dumps(error.data)) < 10_000
 
 
 @pytest.mark.parametrize("forged", ["search-" + "9" * 100_000, "search-1" + ".1" * 50_000])
-def test_a_cursor_made_to_harm_is_refused(local: Agent, forged: str) -> None:
-    assert local.refused("search", query="x", cursor=forged)["code"] == "INVALID_ARGUMENT"
+def test_a_cursor_made_to_harm_is_refused(agent: Agent, forged: str) -> None:
+    assert agent.refused("search", query="x", cursor=forged)["code"] == "INVALID_ARGUMENT"
 
 
 # --- hostile documents --------------------------------------------------------------------------
@@ -610,14 +629,11 @@ def test_hostile_text_is_flagged_and_stays_in_its_block(agent: Agent) -> None:
 # --- several roots, and what clients are shown --------------------------------------------------
 
 
-@pytest.mark.parametrize("era", ERAS)
-def test_several_roots_answer_together(
-    portal: BlockingPortal, home: Home, tmp_path: Path, era: str
-) -> None:
+def test_several_roots_answer_together(portal: BlockingPortal, home: Home, tmp_path: Path) -> None:
     for name in ("red", "blue"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "same.md").write_text(f"# Same\n\nThe gazebo is {name}.\n")
-    with in_memory(portal, home, tmp_path / "red", tmp_path / "blue", mode=era) as agent:
+    with in_memory(portal, home, tmp_path / "red", tmp_path / "blue") as agent:
         result = agent.call("search", query="gazebo")
         assert {hit["collection"] for hit in data(result)["hits"]} == {"red", "blue"}
         assert {"blue: same.md", "red: same.md"} < set(said(result).split("\n"))
@@ -638,11 +654,10 @@ def test_several_roots_answer_together(
         ]
 
 
-@pytest.mark.parametrize("era", ERAS)
 def test_structured_results_hold_every_text_as_data(
-    portal: BlockingPortal, home: Home, docs: Path, era: str
+    portal: BlockingPortal, home: Home, docs: Path
 ) -> None:
-    with in_memory(portal, home, docs, mode=era, results="structured") as agent:
+    with in_memory(portal, home, docs, results="structured") as agent:
         result = agent.call("search", query="signing key rotates", top_k=1)
         [hit] = data(result)["hits"]
         assert "ninety days" in hit["text"]
@@ -651,15 +666,14 @@ def test_structured_results_hold_every_text_as_data(
         assert "ninety days" in data(agent.call("read", target="keys.md"))["text"]
 
 
-@pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
     ("name", "results"), [("tester", "text"), ("claude-code", "auto"), ("Codex CLI", "auto")]
 )
 def test_clients_that_hide_text_get_only_text(
-    portal: BlockingPortal, home: Home, docs: Path, era: str, name: str, results: Any
+    portal: BlockingPortal, home: Home, docs: Path, name: str, results: Any
 ) -> None:
     """These clients show a model the structured content alone, where there is any."""
-    with in_memory(portal, home, docs, mode=era, name=name, results=results) as agent:
+    with in_memory(portal, home, docs, name=name, results=results) as agent:
         result = agent.call("search", query="signing key rotates", top_k=1)
         assert result.structured_content is None
         assert "ninety days" in said(result)

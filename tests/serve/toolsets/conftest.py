@@ -1,7 +1,8 @@
-"""Toolsets as their clients meet them: a real MCP client, in both eras of the protocol.
+"""Toolsets as their clients meet them: a real MCP client in this process.
 
-A test module names its toolset in ``TOOLSET``. It may set ``SETTINGS`` (added to the defaults) and
-``FILES`` (written before each test), or replace the fixtures ``roots`` and ``settings``.
+``tests/serve/mcp/test_all_tools.py`` calls every tool over each transport. A test module names its
+toolset in ``TOOLSET``. It may set ``SETTINGS`` (added to the defaults) and ``FILES`` (written
+before each test), or replace the fixtures ``roots`` and ``settings``.
 """
 
 from __future__ import annotations
@@ -30,11 +31,8 @@ Call = Callable[..., types.CallToolResult]
 Ask = Callable[..., dict[str, Any]]
 Put = Callable[..., None]
 
-
-@pytest.fixture(params=["legacy", "2026-07-28"])
-def era(request: pytest.FixtureRequest) -> str:
-    """The revision of the protocol that the client speaks."""
-    return str(request.param)
+REVISION = "2026-07-28"
+"""Of the protocol: the one in which a call needs no handshake."""
 
 
 @pytest.fixture
@@ -91,13 +89,13 @@ def session(library: Library) -> Session:
 
 
 @pytest.fixture
-def call(session: Session, tools: tuple[Tool, ...], era: str) -> Call:
+def call(session: Session, tools: tuple[Tool, ...]) -> Call:
     """Call a tool as a client does; options are those of the client."""
     server = make_server(session, tools)
 
     def call(tool: str, arguments: dict[str, Any], **options: Any) -> types.CallToolResult:
         async def go() -> types.CallToolResult:
-            async with Client(server, mode=era, **options) as client:
+            async with Client(server, mode=REVISION, **options) as client:
                 result = await client.call_tool(tool, arguments)
                 assert isinstance(result, types.CallToolResult)
                 return result
@@ -108,12 +106,12 @@ def call(session: Session, tools: tuple[Tool, ...], era: str) -> Call:
 
 
 @pytest.fixture
-def call_in(tools: tuple[Tool, ...], era: str) -> Callable[..., tuple[dict[str, Any], bool]]:
+def call_in(tools: tuple[Tool, ...]) -> Callable[..., tuple[dict[str, Any], bool]]:
     """Call a tool in a library of its own: the object it gives, and whether it is an error."""
 
     def call_in(library: Any, tool: str, /, **arguments: Any) -> tuple[dict[str, Any], bool]:
         async def go() -> types.CallToolResult:
-            async with Client(make_server(Session(library), tools), mode=era) as client:
+            async with Client(make_server(Session(library), tools), mode=REVISION) as client:
                 result = await client.call_tool(tool, arguments)
                 assert isinstance(result, types.CallToolResult)
                 return result
@@ -159,11 +157,11 @@ def refused(call: Call) -> Ask:
 
 
 @pytest.fixture
-def listed(session: Session, tools: tuple[Tool, ...], era: str) -> dict[str, types.Tool]:
+def listed(session: Session, tools: tuple[Tool, ...]) -> dict[str, types.Tool]:
     """The tools as the client is told of them, by name."""
 
     async def go() -> list[types.Tool]:
-        async with Client(make_server(session, tools), mode=era) as client:
+        async with Client(make_server(session, tools), mode=REVISION) as client:
             return (await client.list_tools()).tools
 
     return {tool.name: tool for tool in anyio.run(go)}

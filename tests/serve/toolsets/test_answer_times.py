@@ -44,11 +44,6 @@ def tools(toolset: str) -> Any:
     return load_tools([toolset])
 
 
-@pytest.fixture
-def era() -> str:
-    return "2026-07-28"
-
-
 def test_slow_and_fast_answers_have_the_same_texts(
     library: Library, toolset: str, call_in: CallIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,11 +116,11 @@ def test_tools_are_listed_with_dots_and_hints(listed: dict[str, types.Tool]) -> 
         assert len(tool.description or "") < 300
 
 
-def test_underscores_stand_in_for_dots_by_option(session: Session, era: str) -> None:
+def test_underscores_stand_in_for_dots_by_option(session: Session) -> None:
     """Clients that refuse dots can call the same tools."""
 
     async def go() -> tuple[list[str], types.CallToolResult]:
-        async with Client(make_server(session, TOOLS, dots=False), mode=era) as client:
+        async with Client(make_server(session, TOOLS, dots=False), mode="2026-07-28") as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
             result = await client.call_tool("msrl_status", {})
             assert isinstance(result, types.CallToolResult)
@@ -635,9 +635,7 @@ def test_watching_is_not_kept_over_a_restart(
 # --- refusals -----------------------------------------------------------------------------------
 
 
-def test_the_server_survives_a_missing_model(
-    tmp_path: Path, docs: Path, put: Put, era: str
-) -> None:
+def test_the_server_survives_a_missing_model(tmp_path: Path, docs: Path, put: Put) -> None:
     """Tools are listed and the status answers; only what needs the model is refused."""
     put(VAULT)
     missing = tmp_path / "no-model"
@@ -645,7 +643,7 @@ def test_the_server_survives_a_missing_model(
     broken = {"embed.provider": "static", "embed.model": str(missing)}
 
     async def go(library: Library) -> tuple[int, Any, Any]:
-        async with Client(make_server(Session(library), TOOLS), mode=era) as client:
+        async with Client(make_server(Session(library), TOOLS), mode="2026-07-28") as client:
             count = len((await client.list_tools()).tools)
             state = await client.call_tool("msrl.status", {})
             build = await client.call_tool("msrl.reindex", {"wait": True})

@@ -122,11 +122,13 @@ def test_the_client_is_told_of_ten_tools(listed: dict[str, types.Tool]) -> None:
     assert all(len(tool.description or "") < 300 for tool in listed.values())
 
 
-def test_longer_descriptions_are_an_option(session: Session, era: str) -> None:
+def test_longer_descriptions_are_an_option(session: Session) -> None:
     """The tip about searching again costs tokens, so it is there only when wished for."""
 
     async def described(enhanced: bool) -> str:
-        async with Client(make_server(session, TOOLS, enhanced=enhanced), mode=era) as client:
+        async with Client(
+            make_server(session, TOOLS, enhanced=enhanced), mode="2026-07-28"
+        ) as client:
             tools = {each.name: each for each in (await client.list_tools()).tools}
             return tools["search_docs"].description or ""
 
@@ -585,7 +587,7 @@ def test_everything_is_read_again(ask: Ask, put: Put, library: Library, unmet: U
 @pytest.mark.usefixtures("all_progress")
 @pytest.mark.parametrize("tool", ["create_index", "reindex_project"])
 def test_progress_is_reported(
-    ask: Ask, session: Session, era: str, tool: str, monkeypatch: pytest.MonkeyPatch
+    ask: Ask, session: Session, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rising share of the work, up to all of it."""
     if tool == "reindex_project":
@@ -597,7 +599,7 @@ def test_progress_is_reported(
         told.append((progress, total, message))
 
     async def go() -> Any:
-        async with Client(make_server(session, TOOLS), mode=era) as client:
+        async with Client(make_server(session, TOOLS), mode="2026-07-28") as client:
             return await client.call_tool(tool, {"confirm": True}, progress_callback=note)
 
     assert not anyio.run(go).is_error
@@ -635,7 +637,7 @@ class TestCancelling:
         return started
 
     def test_the_old_index_goes_on_serving(
-        self, ask: Ask, put: Put, session: Session, library: Library, era: str, workers: list[Any]
+        self, ask: Ask, put: Put, session: Session, library: Library, workers: list[Any]
     ) -> None:
         """A call that is given up mid-build stops it, ends its processes and changes nothing."""
         ask("create_index", confirm=True)
@@ -646,7 +648,10 @@ class TestCancelling:
 
         async def go() -> None:
             server = make_server(session, TOOLS)
-            async with Client(server, mode=era) as client, anyio.create_task_group() as group:
+            async with (
+                Client(server, mode="2026-07-28") as client,
+                anyio.create_task_group() as group,
+            ):
 
                 async def note(progress: float, *_: Any, **__: Any) -> None:
                     if progress > 0:

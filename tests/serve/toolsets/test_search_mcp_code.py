@@ -135,9 +135,9 @@ def test_the_limits_of_code_searches_are_accepted(ask: Ask) -> None:
         assert ask("search_code", query="login", **more)["results"]
 
 
-def test_a_tip_for_code_is_an_option(session: Session, era: str) -> None:
+def test_a_tip_for_code_is_an_option(session: Session) -> None:
     async def described() -> str:
-        async with Client(make_server(session, TOOLS, enhanced=True), mode=era) as client:
+        async with Client(make_server(session, TOOLS, enhanced=True), mode="2026-07-28") as client:
             tools = {each.name: each for each in (await client.list_tools()).tools}
             return tools["search_code"].description or ""
 
