@@ -201,8 +201,8 @@ class Session:
         return self._library.only(reachable) if reachable else self._library
 
     def record(self, client: str, result: Result) -> None:
-        """Count a call and its result in the receipts."""
-        if not isinstance(self._library, LookfarError):
+        """Count a call and its result in the receipts; the web page has no name, nor tokens."""
+        if client and not isinstance(self._library, LookfarError):
             name = f"{self._number} {client}"  # Several programs may share a session over HTTP.
             receipt = SessionReceipt(name, client, self._started_at, 1, result.cost)
             self.library.record_call(receipt)
