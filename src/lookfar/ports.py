@@ -348,7 +348,6 @@ class StoredDocument(NamedTuple):
     text: str
 
 
-MakeTerms = Callable[[ChunkedDocument], Streams]
 Digest = Callable[[StoredDocument], bytes]
 """Computes the hash that was stored of a document as it was given."""
 OnStep = Callable[[str], None]
@@ -1049,14 +1048,13 @@ class Store(Protocol):
     def erase(
         self,
         uris: Sequence[str],
-        make_terms: MakeTerms,
         manifest: Mapping[str, Any],
         *,
         retain: int,
         wait_seconds: float = 0.0,
     ) -> int: ...
 
-    def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None:
+    def finish_erasing(self, *, wait_seconds: float = 0.0) -> None:
         """Remove the traces that an interrupted erasure left, if any."""
         ...
 
@@ -1154,19 +1152,12 @@ class Keywords(Protocol):
         """Return the documents whose whole text matches best, and all that tie with the last."""
         ...
 
-    def known_terms(
-        self, terms: Collection[str], read_dead: Callable[[], frozenset[int]]
-    ) -> set[str]:
-        """Return those of the terms that any document has in its text, names or tags; the stored
-        documents that do not count are read only where they are needed."""
+    def known_terms(self, terms: Collection[str]) -> set[str]:
+        """Return those of the terms that any document has in its text, names or tags."""
         ...
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
         """Return chunks with these terms in order, with at most ``apart`` others in between."""
-        ...
-
-    def holding_each(self, phrases: Sequence[Sequence[str]], most: int) -> list[list[int]]:
-        """Return ``holding`` of each of several phrases, of at most ``most`` chunks."""
         ...
 
     def adjoining(

@@ -204,7 +204,7 @@ class DocumentWriter:
         Return the documents that were stored, and the IDs that exist with other content. Without
         ``replace``, one such ID means that nothing is stored.
         """
-        self._store.finish_erasing(analyse_inserted, wait_seconds=PATIENCE)
+        self._store.finish_erasing(wait_seconds=PATIENCE)
         known = self._read_hashes(documents)
         new = [document for document in documents if known.get(document.doc_id) != document.digest]
         clashing = [document.doc_id for document in new if document.doc_id in known]
@@ -227,15 +227,14 @@ class DocumentWriter:
                 writer.erase(clashing, dead=True)
             writer.activate(self._make_manifest(added=len(prepared)))
         if clashing:
-            self._store.finish_erasing(analyse_inserted, wait_seconds=PATIENCE)
+            self._store.finish_erasing(wait_seconds=PATIENCE)
         return prepared, clashing
 
     def erase(self, doc_ids: Sequence[str]) -> int:
         """Erase documents permanently and return how many chunks they had."""
-        self._store.finish_erasing(analyse_inserted, wait_seconds=PATIENCE)
+        self._store.finish_erasing(wait_seconds=PATIENCE)
         return self._store.erase(
             doc_ids,
-            analyse_inserted,
             self._make_manifest(removed=len(doc_ids)),
             retain=self._settings.index.retain_generations,
             wait_seconds=PATIENCE,

@@ -4,8 +4,8 @@ Index files are given by path; documents, which an edit replaces, by an open fol
 it. A write is complete or absent after a crash, and the operating system frees the writer lock
 when its process ends. Errors of the operating system are raised as typed errors.
 
-Every change of the disk passes a fault point first, and so does every commit in SQLite or
-tantivy. There a test can count, end the process, or simulate a failing disk.
+Every change of the disk passes a fault point first, and so does every commit in SQLite. There a
+test can count, end the process, or simulate a failing disk.
 """
 
 from __future__ import annotations
@@ -333,20 +333,6 @@ def remove(path: Path) -> None:
 def _unlink(path: Path) -> None:
     fault_point("remove", path.name)
     retry_while_open(lambda: path.unlink(missing_ok=True), _REMOVE_SECONDS)
-
-
-def link_files(folder: Path, into: Path, *, copied: str) -> None:
-    """Link the files of ``folder`` into ``into``; the file named ``copied`` is copied.
-
-    For a library that needs a writable folder where ours is read-only. Existing links stay: an
-    index file never changes under its name, except the copied one.
-    """
-    with translate_errors(f"reading {folder.name}"):
-        shutil.copyfile(folder / copied, into / copied)
-        for path in list_folder(folder):
-            link = into / path.name
-            if path.suffix != ".lock" and not link.is_symlink() and path.name != copied:
-                link.symlink_to(path)
 
 
 # --- documents, by their name in a folder that sources/confine opened -------------------------

@@ -1,8 +1,8 @@
-"""Check the memory limits of this process before native code allocates.
+"""Check the memory limits of this process before it allocates much.
 
-tantivy aborts the process when an allocation fails, and the kernel kills a process that exceeds
-its control group (a container's limit). So the address space limit (``ulimit -v``) and the group
-limit are checked first, and ``OutOfMemory`` is raised if too little is left.
+The kernel kills a process that exceeds its control group (a container's limit). So the group limit
+and the address space limit (``ulimit -v``) are checked first, and ``OutOfMemory`` is raised if too
+little is left.
 """
 
 from __future__ import annotations

@@ -21,16 +21,16 @@ from lookfar.store.health.verify import (
     FROM_DAMAGE,
     LOST_COMMIT,
     check_form,
+    check_keyword_entries,
     check_pointer,
     check_serving,
-    count_keyword_entries,
     find_wrong_rows,
 )
-from lookfar.store.keywords.tantivy_index import KEYWORDS
+from lookfar.store.keywords.keyword_index import KEYWORDS
 
 if TYPE_CHECKING:
     from lookfar.store.ground.sql import Connection
-    from lookfar.store.keywords.keyword_view import KeywordView
+    from lookfar.store.keywords.keyword_index import KeywordView
     from lookfar.store.vectors.vector_file import VectorFile
 
 _MOST_CHECKED = 20_000
@@ -129,7 +129,7 @@ class Watch:
         """
         if view.stamp in (self._keywords, catalog.keywords_stamp(connection)):
             return
-        for problem in count_keyword_entries(view, connection):
+        for problem in check_keyword_entries(view, connection):
             raise corrupt_error(self._path.with_name(KEYWORDS), problem.detail)
         self._keywords = view.stamp
 

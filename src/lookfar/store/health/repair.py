@@ -31,8 +31,8 @@ from lookfar.store.health.verify import (
     find_text_damage,
     find_wrong_rows,
 )
+from lookfar.store.keywords.keyword_index import KEYWORDS, KeywordIndex
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile, signed_texts
-from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex
 from lookfar.store.vectors.quality_vectors import open_all
 from lookfar.store.vectors.vector_file import VECTORS, VectorFile, checksum
 

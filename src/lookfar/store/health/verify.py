@@ -6,7 +6,6 @@ and free pages are not checked. Verifying only reports damage; it repairs nothin
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import struct
 from collections.abc import Iterator
@@ -34,13 +33,11 @@ from lookfar.store.catalogue.migrations import (
 from lookfar.store.ground.database import CATALOGUE, read_beginning
 from lookfar.store.ground.sql import Connection
 from lookfar.store.ground.sqlite_log import describe_log_damage, has_log, log_path
+from lookfar.store.keywords.keyword_index import KeywordView, find_file_damage
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile
-from lookfar.store.keywords.tantivy_files import describe_file_damage, file_version, segment_files
-from lookfar.store.keywords.tantivy_index import empty_index_meta
 from lookfar.store.vectors.quality_vectors import open_all
 
 if TYPE_CHECKING:
-    from lookfar.store.keywords.keyword_view import KeywordView
     from lookfar.store.vectors.vector_file import VectorFile
 
 LOST_COMMIT = "the last commit is missing from the catalogue"
@@ -323,84 +320,23 @@ def find_keyword_damage(
 def _check_keywords(
     folder: Path, view: KeywordView, connection: sqlite3.Connection
 ) -> Iterator[Damage]:
-    try:
-        yield from check_keyword_files(folder)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        yield Damage("keywords", f"meta.json: {type(error).__name__}: {error}")
-    yield from count_keyword_entries(view, connection)
+    for name, why in find_file_damage(folder):
+        yield Damage("keywords", f"{name}: {why}")
+    yield from check_keyword_entries(view, connection)
 
 
-def count_keyword_entries(view: KeywordView, connection: sqlite3.Connection) -> Iterator[Damage]:
-    """Check that each chunk has its entry."""
-    (chunks,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
-    owners = [row[0] for row in connection.execute("SELECT DISTINCT document FROM chunks")]
+def check_keyword_entries(view: KeywordView, connection: sqlite3.Connection) -> Iterator[Damage]:
+    """Check that each chunk has its entry.
+
+    There may be others: of purged documents, and those of a crashed writer.
+    """
     try:
-        # Only these: the index may also have purged documents, and those of a crashed writer.
-        entries = view.count_entries_of(owners)
-        stored, declared = view.count_entries(), view.count_declared()
+        keys, owners = view.find_entries()
     except LookfarError as error:
         yield Damage("keywords", error.developer)
         return
-    # Before version 0.2, each document had one more entry.
-    if entries not in (chunks, chunks + len(owners)):
-        yield Damage("keywords", f"{entries} entries for {chunks} chunks")
-    if stored != declared:
-        yield Damage("keywords", f"{stored} entries are there, and meta.json lists {declared}")
-
-
-def check_keyword_files(folder: Path) -> Iterator[Damage]:
-    """Check each file of the last commit against its checksum, and the lists of files."""
-    for path in segment_files(folder):
-        why = describe_file_damage(path)
-        if why and path in segment_files(folder):  # A writer may have merged it away.
-            yield Damage("keywords", f"{path.name}: {why}")
-    for name, why in _check_file_lists(folder):
-        if (name, why) in set(_check_file_lists(folder)):  # Every commit rewrites it.
-            yield Damage("keywords", f"{name}: {why}")
-
-
-def _check_file_lists(folder: Path) -> Iterator[tuple[str, str]]:
-    """Check the two lists of files for what cannot be; neither has a checksum."""
-    meta = json.loads((folder / "meta.json").read_bytes())
-    files = segment_files(folder)
-    versions = {path.stem.partition(".")[0]: set[str]() for path in files}
-    for path in files:
-        if path.suffix != ".del":
-            versions[path.stem].add(json.dumps(_read_footer(path).get("version")))
-    for name, seen in versions.items():
-        if len(seen) > 1:
-            yield name, f"its files say that they are of {len(seen)} versions of tantivy"
-    form, version = _expected_meta()
-    shape = {"segment_id", "max_doc", "deletes"}
-    if all(seen == {version} for seen in versions.values()):
-        same = {key: meta.get(key) for key in form} == form
-        if not same or set(meta) - set(form) - {"payload"} != {"segments", "opstamp"}:
-            yield "meta.json", "it differs from what was written"
-    shapes = [set(segment) for segment in meta["segments"]]
-    if any(keys != shape for keys in shapes) or not isinstance(meta["opstamp"], int):
-        yield "meta.json", "its list of segments differs from what was written"
-    # Files that tantivy may remove; incomplete, as each process writes the ones it knows.
-    managed = json.loads((folder / ".managed.json").read_bytes())
-    if not isinstance(managed, list) or not all(isinstance(name, str) for name in managed):
-        yield ".managed.json", "it is not a list of files"
-
-
-@cache
-def _expected_meta() -> tuple[dict[str, Any], str]:
-    """Return what ``meta.json`` has in common for all indexes, and the version in file footers."""
-    meta = json.loads(empty_index_meta())
-    return {key: meta[key] for key in ("index_settings", "schema")}, json.dumps(file_version())
-
-
-def _read_footer(path: Path) -> dict[str, Any]:
-    """Return what tantivy wrote at the end of a file; empty if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - 4096))
-            data = file.read()
-        length = int.from_bytes(data[-8:-4], "little")
-        footer = json.loads(data[-8 - length : -8])
-    except (OSError, ValueError):
-        return {}
-    return footer if isinstance(footer, dict) else {}
+    entries = set(zip(keys.tolist(), owners.tolist(), strict=True))
+    chunks = connection.execute("SELECT key, document FROM chunks")
+    missing = sum(row not in entries for row in chunks)
+    if missing:
+        yield Damage("keywords", f"{missing} chunks have no entry")

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.keywords.fields import FIELDS, NAMES
-from lookfar.store.postgres import postings, schema
-from lookfar.store.postgres.postings import ENTRIES, NUMBERS, PAGE, Named, Postings, tokens_key
+from lookfar.store.keywords import postings
+from lookfar.store.keywords.fields import FIELDS, NAMES, NUMBERS, PAGE, Named
+from lookfar.store.keywords.postings import Postings
+from lookfar.store.postgres import blocks, schema
+from lookfar.store.postgres.blocks import ENTRIES, tokens_key
 
 if TYPE_CHECKING:
     from lookfar.store.postgres.server import ServerConnection
@@ -134,7 +136,7 @@ class KeywordWriter:
 
     def _write(self, lists: Iterable[tuple[Named, Postings]]) -> None:
         rows = [
-            (*named, *block) for named, entries in lists for block in postings.pack_blocks(entries)
+            (*named, *block) for named, entries in lists for block in blocks.pack_blocks(entries)
         ]
         self._connection.executemany("INSERT INTO postings VALUES (?, ?, ?, ?, ?, ?)", rows)
 
@@ -143,7 +145,7 @@ class KeywordWriter:
         if not lists:
             return []
         counted = [
-            (*named, len(entries.keys), int(0 < len(entries.keys) % postings.MOST < _SMALL))
+            (*named, len(entries.keys), int(0 < len(entries.keys) % blocks.MOST < _SMALL))
             for named, entries in lists
         ]
         columns = schema.TYPES["terms"]
@@ -182,8 +184,8 @@ class KeywordWriter:
         )
         parts: dict[Named, list[Postings]] = defaultdict(list)
         for field, term, first, number, data in rows:
-            parts[field, term].append(postings.unpack_block(first, number, data))
-        return {named: postings.join(blocks) for named, blocks in parts.items()}
+            parts[field, term].append(blocks.unpack_block(first, number, data))
+        return {named: blocks.join(packed) for named, packed in parts.items()}
 
     def remove_documents(self, documents: Sequence[int]) -> None:
         """Remove all entries of these documents, and the terms that only they contain."""

@@ -8,34 +8,24 @@ still change the best results.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from lookfar.ports import KeywordHits, Statistics, Terms
+from lookfar.ports import Statistics
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NAMES, PAGE_FIELDS, weigh_terms
-from lookfar.store.postgres import postings
-from lookfar.store.postgres.postings import (
-    ENTRIES,
-    NONE,
-    NUMBERS,
-    PAGE,
-    Named,
-    Postings,
-    tokens_key,
-)
+from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NAMES, NUMBERS, PAGE, Named
+from lookfar.store.keywords.postings import NONE, Postings
+from lookfar.store.keywords.searcher import KeywordSearcher, WeightedList
+from lookfar.store.postgres.blocks import ENTRIES, join, tokens_key, unpack_block
 from lookfar.store.postgres.server import ServerConnection, as_array
-from lookfar.store.vectors.vector_file import best_rows
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from lookfar.store.keywords.postings import Keys
     from lookfar.store.postgres.chunk_ranges import ChunkRanges
-    from lookfar.store.postgres.postings import Keys
 
 T = TypeVar("T")
 
@@ -140,16 +130,7 @@ class _Dead(NamedTuple):
         return self.chunks if field < len(FIELDS) else self.documents
 
 
-class _List(NamedTuple):
-    """One term in one field, with its weight in a query."""
-
-    named: Named
-    entries: int
-    weight: float
-    mean: float
-
-
-class PostgresKeywords:
+class PostgresKeywords(KeywordSearcher):
     """The keyword index in a connection's snapshot; see :class:`lookfar.ports.Keywords`."""
 
     def __init__(
@@ -201,7 +182,7 @@ class PostgresKeywords:
         """Return how many live entries contain each term, given how many entries do."""
         if not len(self._dead.documents):
             return dict(counted)
-        lists = [_List(named, count, 0.0, 1.0) for named, count in counted.items() if count]
+        lists = [WeightedList(named, count, 0.0, 1.0) for named, count in counted.items() if count]
         live = self._read([term for term in lists if term.entries <= _WHOLE])
         counts = {named: len(entries.keys) for named, entries in live.items()}
         for named, count, *_ in lists:
@@ -232,133 +213,14 @@ class PostgresKeywords:
             counts.update((named, counted[named]) for named in lacking)
         return counts
 
-    def statistics(self, terms: Iterable[str]) -> Statistics:
-        wanted = [(number, term) for term in terms for number in NUMBERS.values()]
-        names = {number: field for field, number in NUMBERS.items()}
-        counted = self._counts(wanted)
-        return Statistics(
-            self._totals()[0],
-            {(names[field], term): count for (field, term), count in counted.items()},
-        )
-
     def scored_with(self, shared: Statistics) -> PostgresKeywords:
         return PostgresKeywords(
             self._connection, self._generation, self._memory, self._streams, self._ranges, shared
         )
 
-    # -- the best by words -------------------------------------------------------
-
-    def search(
-        self,
-        terms: Terms,
-        weights: Mapping[str, float],
-        limit: int,
-        documents: Sequence[int] | None = None,
-    ) -> KeywordHits:
-        lists = self._lists(terms, weights, FIELDS)
-        if documents is None:
-            return self._best(lists, limit)
-        return _rank(*self._score(lists, self._find_chunks(documents)[0]), limit)
-
-    def best_of_each(
-        self,
-        terms: Terms,
-        weights: Mapping[str, float],
-        documents: Sequence[int],
-        admits: Callable[[int], bool] | None = None,
-    ) -> KeywordHits:
-        lists = self._lists(terms, weights, FIELDS)
-        keys, owners = self._find_chunks(documents)
-        hits = _rank(*self._score(lists, keys), 6 * len(documents))
-        owner = dict(zip(keys.tolist(), owners, strict=True))
-        best: dict[int, tuple[int, float]] = {}
-        for key, score in hits:
-            if admits is None or admits(key):
-                best.setdefault(owner[key], (key, score))
-        return list(best.values())
-
-    def search_pages(
-        self,
-        terms: Terms,
-        weights: Mapping[str, float],
-        limit: int,
-        documents: Sequence[int] | None = None,
-    ) -> KeywordHits:
-        lists = self._lists(terms, weights, PAGE_FIELDS)
-        if documents is None:
-            return self._best(lists, limit)
-        wanted = np.unique(np.array(documents, dtype=np.int64))
-        return _rank(*self._score(lists, wanted), limit)
-
-    def _lists(
-        self, terms: Terms, weights: Mapping[str, float], fields: Sequence[str]
-    ) -> list[_List]:
-        """Return the weighted lists of a query, the rarest term first."""
-        wanted = [
-            ((NUMBERS[field], term), field, weight * importance)
-            for term, importance in weigh_terms(terms)
-            for field, weight in weights.items()
-            if weight > 0 and field in fields
-        ]
-        counts = self._counts(named for named, _, _ in wanted)
-        entries, tokens = self._totals()
-        lists: list[_List] = []
-        for named, field, weight in wanted:
-            count = counts[named]
-            if not count or not entries:
-                continue
-            if self._shared is None:
-                rarity = postings.idf(entries, count)
-            else:
-                frequency = self._shared.frequency.get((field, named[1]), count)
-                rarity = postings.idf(self._shared.entries, frequency)
-            lists.append(_List(named, count, weight * rarity, tokens[named[0]] / entries))
-        return sorted(lists, key=lambda term: term.entries)
-
-    def _best(self, lists: Sequence[_List], limit: int) -> KeywordHits:
-        """Return the best entries.
-
-        Lists are read from the rarest on, until the rest cannot bring another entry among the best;
-        of the rest only what concerns the candidates is read.
-        """
-        left = [*accumulate((postings.bound(term.weight) for term in reversed(lists)), initial=0.0)]
-        left.reverse()
-        parts: list[tuple[Postings, NDArray[np.float64]]] = []
-        at, budget = 0, _FIRST_STAGE
-        keys, scores = NONE.keys, np.empty(0)
-        while at < len(lists):
-            stage = [*_take_within(lists[at:], budget)]
-            parts += self._contributions(stage)
-            at += len(stage)
-            budget *= 4
-            keys, scores = postings.sum_scores(parts)
-            if at == len(lists) or len(scores) < limit:
-                continue
-            least = float(np.partition(scores, len(scores) - limit)[len(scores) - limit])
-            if left[at] < least:
-                hopeful = scores + left[at] >= least
-                keys, scores = keys[hopeful], scores[hopeful]
-                rest = self._contributions(lists[at:], keys)
-                chosen = [(Postings(keys, NONE.times, NONE.lengths), scores), *rest]
-                keys, scores = postings.sum_scores(chosen)
-                break
-        return _rank(keys, scores, limit)
-
-    def _score(self, lists: Sequence[_List], keys: Keys) -> tuple[Keys, NDArray[np.float64]]:
-        return postings.sum_scores(self._contributions(lists, keys) if len(keys) else [])
-
-    def _contributions(
-        self, lists: Sequence[_List], among: Keys | None = None
-    ) -> list[tuple[Postings, NDArray[np.float64]]]:
-        """Return what each list adds to its entries, all of them or those in ``among``."""
-        read = self._read(lists, among)
-        parts: list[tuple[Postings, NDArray[np.float64]]] = []
-        for term in lists:
-            entries = read[term.named] if among is None else read[term.named].among(among)
-            parts.append((entries, entries.scores(term.weight, term.mean)))
-        return parts
-
-    def _read(self, lists: Sequence[_List], among: Keys | None = None) -> dict[Named, Postings]:
+    def _read(
+        self, lists: Sequence[WeightedList], among: Keys | None = None
+    ) -> dict[Named, Postings]:
         read = self._memory.find_lists(term.named for term in lists)
         lacking = [term for term in lists if term.named not in read]
         whole = [term.named for term in lacking if among is None or term.entries <= _WHOLE]
@@ -393,8 +255,8 @@ class PostgresKeywords:
         )
         parts: dict[Named, list[Postings]] = {named: [] for named in wanted}
         for field, term, first, count, data in rows:
-            parts[field, term].append(postings.unpack_block(first, count, data))
-        return {named: postings.join(blocks) for named, blocks in parts.items()}
+            parts[field, term].append(unpack_block(first, count, data))
+        return {named: join(blocks) for named, blocks in parts.items()}
 
     def _find_chunks(self, documents: Sequence[int]) -> tuple[Keys, list[int]]:
         """Return the chunk keys of some documents, in order, and the document of each."""
@@ -409,18 +271,6 @@ class PostgresKeywords:
         return np.array([key for key, _ in rows], dtype=np.int64), [owner for _, owner in rows]
 
     # -- words beside each other ---------------------------------------------------
-
-    def known_terms(
-        self,
-        terms: Collection[str],
-        read_dead: Callable[[], frozenset[int]],  # noqa: ARG002  # Dead ones are not counted.
-    ) -> set[str]:
-        fields = [NUMBERS[field] for field in (*PAGE_FIELDS, "tags")]
-        counts = self._counts((field, term) for term in terms for field in fields)
-        return {term for (_, term), count in counts.items() if count}
-
-    def holding_each(self, phrases: Sequence[Sequence[str]], most: int) -> list[list[int]]:
-        return [self.holding(terms, most=most) if terms else [] for terms in phrases]
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
         together = self._find_together(terms)
@@ -444,11 +294,11 @@ class PostgresKeywords:
         fields = range(len(FIELDS))
         counts = self._counts((field, term) for field in fields for term in terms)
         together: dict[int, Keys] = {}
-        lists: dict[int, list[_List]] = {}
+        lists: dict[int, list[WeightedList]] = {}
         for field in fields:
             names = sorted({(field, term) for term in terms}, key=lambda named: counts[named])
             if counts[names[0]]:
-                lists[field] = [_List(named, counts[named], 0.0, 1.0) for named in names]
+                lists[field] = [WeightedList(named, counts[named], 0.0, 1.0) for named in names]
         short = [term for wanted in lists.values() for term in wanted if term.entries <= _WHOLE]
         read = self._read(short)
         for field, wanted in lists.items():
@@ -542,23 +392,6 @@ class PostgresKeywords:
             for document, *streams in rows:
                 terms[document].update(*(stream.split() for stream in streams))
         return Counter(chain.from_iterable(terms.values()))
-
-
-def _take_within(lists: Sequence[_List], budget: int) -> Iterator[_List]:
-    """Yield the next lists, at least one, until their entries exceed the budget."""
-    for number, term in enumerate(lists):
-        budget -= term.entries
-        if number and budget < 0:
-            return
-        yield term
-
-
-def _rank(keys: Keys, scores: NDArray[np.float64], limit: int) -> KeywordHits:
-    """Return the best entries, and all that tie with the last of them."""
-    _, best = best_rows(scores, limit)
-    chosen = np.flatnonzero(scores >= best[-1]) if len(best) else np.empty(0, dtype=np.intp)
-    order, best = best_rows(scores[chosen], len(chosen))
-    return list(zip(keys[chosen[order]].tolist(), best.tolist(), strict=True))
 
 
 def _match_pairs(stream: str, pairs: Sequence[tuple[str, str, int]]) -> int:

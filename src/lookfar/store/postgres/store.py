@@ -16,7 +16,7 @@ import psycopg
 
 from lookfar.errors import IndexBusy, IndexCorrupt, LookfarError, being_rebuilt
 from lookfar.model import Damage
-from lookfar.ports import Digest, Maker, MakeTerms, OnStep, StoredDocument
+from lookfar.ports import Digest, Maker, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import has_traces, stored_documents
@@ -298,14 +298,13 @@ class PostgresStore(StoredGenerations):
     # -- removing ------------------------------------------------------------------
 
     def erase(
-        self, uris: Sequence[str], make_terms: MakeTerms, manifest: Mapping[str, Any], *,
+        self, uris: Sequence[str], manifest: Mapping[str, Any], *,
         retain: int, wait_seconds: float = 0.0,
     ) -> int:  # fmt: skip
         """Remove documents and every trace of them from all tables; return how many chunks went.
 
         The terms of other documents need not be made again: each posting list is edited in place.
         """
-        del make_terms
         with self._serving_locked(wait_seconds) as (connection, serving):
             registry.remove_unfinished(connection, self.name, "", 0, "", rebuild=True)
             registry.remove_collections(connection, registry.list_set_aside(connection, self.name))
@@ -325,8 +324,7 @@ class PostgresStore(StoredGenerations):
             remove_traces(connection, serving.collection)
         return chunks
 
-    def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None:
-        del make_terms
+    def finish_erasing(self, *, wait_seconds: float = 0.0) -> None:
         with self._server.reading(self.name, str(self.folder)) as (reader, serving):
             if serving is None or not has_traces(reader):
                 return

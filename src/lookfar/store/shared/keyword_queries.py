@@ -113,10 +113,7 @@ class KeywordQueries:
     ) -> list[list[Place] | None]:
         terms_of_each = [analyse(phrase).split() for phrase in phrases]
         keys_of_each = [
-            self._hold_live(terms, most + 1) if len(keys) > most and self._dead() else keys
-            for terms, keys in zip(
-                terms_of_each, self._keywords.holding_each(terms_of_each, most + 1), strict=True
-            )
+            self._keywords.holding(terms, most=most + 1) if terms else [] for terms in terms_of_each
         ]
         few = {key for keys in keys_of_each if len(keys) <= most for key in keys}
         scope = self._scopes.resolve(filters)
@@ -129,24 +126,6 @@ class KeywordQueries:
             [admitted[key] for key in keys if key in admitted] if len(keys) <= most else None
             for keys in keys_of_each
         ]
-
-    def _hold_live(self, terms: Sequence[str], most: int) -> list[int]:
-        """Return up to ``most`` live chunks with these terms next to each other."""
-        fetch = most
-        while True:
-            keys = self._keywords.holding(terms, most=fetch)
-            live = list(self._places(keys))
-            if len(live) >= most or len(keys) < fetch:
-                return live[:most]
-            fetch *= 4
-
-    def _dead(self) -> frozenset[int]:
-        """Return the documents whose entries are kept for other generations only."""
-        return self._remembered.cached(
-            self._scopes.state,
-            "dead",
-            lambda: frozenset(catalog.dead_documents(self._connection, self.generation)),
-        )
 
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], places: Sequence[Place]
@@ -171,7 +150,7 @@ class KeywordQueries:
         return bool(self.known_terms([term]))
 
     def known_terms(self, terms: Collection[str]) -> set[str]:
-        return self._keywords.known_terms(terms, self._dead)
+        return self._keywords.known_terms(terms)
 
     def _places(self, keys: Sequence[int]) -> dict[int, Place]:
         return self._recent_places().by_key(self._connection, self.generation, keys)

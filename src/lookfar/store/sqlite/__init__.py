@@ -1,1 +1,1 @@
-"""The embedded store: one folder per collection with SQLite, tantivy and vector files."""
+"""The embedded store: one folder per collection with SQLite, keyword segments and vectors."""

@@ -33,14 +33,14 @@ from lookfar.store.ground.database import (
 from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import Watch
 from lookfar.store.health.verify import verify, verify_unfinished
-from lookfar.store.keywords.keyword_view import KeywordView
+from lookfar.store.keywords.keyword_index import KEYWORDS, KeywordIndex, KeywordView
+from lookfar.store.keywords.live_keywords import LiveKeywords
 from lookfar.store.keywords.signatures import (
     SIGNATURES,
     SignatureFile,
     Signed,
     signed_texts,
 )
-from lookfar.store.keywords.tantivy_index import KEYWORDS, KeywordIndex
 from lookfar.store.sqlite.snapshot import EpochSnapshot, Owners
 from lookfar.store.vectors.quality_vectors import QualityVectors
 from lookfar.store.vectors.vector_file import COARSE_ABOVE, VECTORS, VectorFile
@@ -70,8 +70,8 @@ class Epoch:
         # Before they are opened, so that a replacement in between is noticed later.
         self._opened = self._file_ids()
         try:
-            self.fingerprint, dimensions, version = self._read_identity()
-            self.keywords = KeywordIndex(folder / KEYWORDS, older=version < FORMAT)
+            self.fingerprint, dimensions = self._read_identity()
+            self.keywords = KeywordIndex(folder / KEYWORDS)
         except BaseException:
             self._readers.close()
             raise
@@ -80,6 +80,7 @@ class Epoch:
         self._quality: dict[str, QualityVectors] = {}
         self.remembered = Remembered()
         self.owners = Owners()
+        self._live: dict[int, tuple[tuple[object, ...], LiveKeywords]] = {}
         self.journal = folder / journal.JOURNAL if only_copy else None
         self._watch = Watch(self.catalogue, self.vectors) if only_copy else None
 
@@ -119,7 +120,7 @@ class Epoch:
         now = self._file_ids()
         return now is not None and now != self._opened
 
-    def _read_identity(self) -> tuple[str, int, int]:
+    def _read_identity(self) -> tuple[str, int]:
         with self._readers.borrow() as connection:
             version = check(connection)
             meta = dict(connection.execute("SELECT key, value FROM meta"))
@@ -129,7 +130,7 @@ class Epoch:
                 self.catalogue, f"its header says format {version}, and meta {recorded}"
             )
         try:
-            return meta["fingerprint"], int(meta["dimensions"]), version
+            return meta["fingerprint"], int(meta["dimensions"])
         except (KeyError, ValueError) as error:
             raise corrupt_error(self.catalogue, f"meta: {type(error).__name__}: {error}") from error
 
@@ -176,7 +177,8 @@ class Epoch:
                 self._watch.check_keywords(connection, view)
             wanted = generations.resolve(connection, generation)
             rows = self.vectors.rows(catalog.vector_rows(connection))
-            yield EpochSnapshot(self, connection, view, rows, wanted)
+            keywords = self._read_live(connection, view, wanted)
+            yield EpochSnapshot(self, connection, keywords, rows, wanted)
 
     def _pin_keywords(self, connection: sqlite3.Connection) -> KeywordView:
         """Return the keywords of the state that ``connection`` reads, or of one commit later.
@@ -194,6 +196,21 @@ class Epoch:
             if self.keywords.view.stamp < recorded:  # It was durable before that was recorded.
                 raise corrupt_error(self.folder / KEYWORDS, "the keywords are behind the catalogue")
             connection.execute("BEGIN")
+
+    def _read_live(
+        self, connection: sqlite3.Connection, view: KeywordView, generation: int
+    ) -> LiveKeywords:
+        """Return the keywords of a generation; the same as before until something is committed."""
+        last = catalog.highest_numbers(connection).document
+        state = view.stamp, view.segments, last, generation
+        known = self._live.get(generation)
+        if known is None or known[0] != state:
+            dead = catalog.dead_documents(connection, generation)
+            live = view.live([*dead, *generations.graves(connection)], last)
+            # Only the last two: an earlier generation is seldom asked about for long.
+            self._live = dict([*self._live.items()][-1:]) | {generation: (state, live)}
+            return live
+        return known[1]
 
     def read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         with self._borrow() as connection:

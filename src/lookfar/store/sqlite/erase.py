@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING
 
-from lookfar.ports import ChunkedDocument, MakeTerms, Streams
 from lookfar.store.catalogue import generations, journal
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import TRACES, UNSETTLED, blank_name, has_traces
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
 _PATIENCE = 10.0
 
 
-def remove_traces(
-    epoch: Epoch, make_terms: MakeTerms, lock_quality: Callable[[], AbstractContextManager[None]]
-) -> None:
+def remove_traces(epoch: Epoch, lock_quality: Callable[[], AbstractContextManager[None]]) -> None:
     """Remove all traces, for the holder of the writer lock; does nothing if there are none."""
     with typed_errors(epoch.catalogue), closing(connect(epoch.catalogue, write=True)) as connection:
         if not has_traces(connection):
@@ -50,11 +47,7 @@ def remove_traces(
                 vectors.blank(rows)
         epoch.renew_signatures(connection)
         graves = generations.graves(connection)
-        stamp = epoch.keywords.rewrite(
-            catalog.highest_numbers(connection).document,
-            graves,
-            lambda documents: _make_entries(connection, documents, make_terms),
-        )
+        stamp = epoch.keywords.rewrite(catalog.highest_numbers(connection).document, graves)
         if epoch.journal is not None:
             # Otherwise a crash between rewriting it and the commit below would look like damage.
             connection.execute("BEGIN IMMEDIATE")
@@ -101,23 +94,3 @@ def _empty_log(connection: sqlite3.Connection) -> bool:
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.02)
-
-
-def _make_entries(
-    connection: sqlite3.Connection, documents: Sequence[int], make_terms: MakeTerms
-) -> Iterator[tuple[int, int, Streams]]:
-    """Yield first key, number and terms of documents that share a segment with erased ones."""
-    for identifier in documents:
-        row = connection.execute(
-            "SELECT title, metadata, text_sha FROM documents WHERE id = ?", (identifier,)
-        ).fetchone()
-        chunks = connection.execute(
-            'SELECT key, start, "end" FROM chunks WHERE document = ? ORDER BY ordinal',
-            (identifier,),
-        ).fetchall()
-        if row is None or not chunks:
-            continue
-        title, metadata, text_sha = row
-        text = catalog.text(connection, text_sha)
-        spans = [(start, end) for _, start, end in chunks]
-        yield chunks[0][0], identifier, make_terms(ChunkedDocument(title, metadata, text, spans))

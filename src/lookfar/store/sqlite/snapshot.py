@@ -1,4 +1,4 @@
-"""Snapshots of the SQLite store: the catalogue, tantivy keywords and the mapped vector file."""
+"""Snapshots of the SQLite store: the catalogue, the keyword segments and the vector file."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class EpochSnapshot(StoredSnapshot):
         return self._epoch.signatures.documents(list(hashes), hashes.values())
 
     def streams(self, uri: str) -> Streams | None:  # noqa: ARG002
-        """Return ``None``: tantivy does not keep terms in their order."""
+        """Return ``None``: they are made again from the text."""
         return None
 
     def holds_text(self, uri: str, text_sha: bytes) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from lookfar.common.folders import folder_bytes
 from lookfar.errors import IndexCorrupt, IndexHeld, LookfarError, NotIndexed, being_rebuilt
 from lookfar.model import Damage
-from lookfar.ports import Digest, Maker, MakeTerms, OnStep, StoredDocument
+from lookfar.ports import Digest, Maker, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import has_traces, stored_documents
@@ -252,13 +252,10 @@ class CollectionStore(StoredGenerations):
     # -- removing ------------------------------------------------------------------
 
     def erase(
-        self, uris: Sequence[str], make_terms: MakeTerms, manifest: Mapping[str, Any], *,
+        self, uris: Sequence[str], manifest: Mapping[str, Any], *,
         retain: int, wait_seconds: float = 0.0,
     ) -> int:  # fmt: skip
-        """Remove documents and every trace of them from all files; return how many chunks went.
-
-        ``make_terms`` makes the terms of documents that stay, for the rewritten keyword index.
-        """
+        """Remove documents and every trace of them from all files; return how many chunks went."""
         self._serving()  # Creates nothing: what was never indexed has no lock file either.
         with self._files.lock(wait_seconds):
             epoch = self._serving()
@@ -266,14 +263,14 @@ class CollectionStore(StoredGenerations):
             with closing(self._builds.open_session(epoch, retain, "")) as session:
                 chunks = session.erase(uris)
                 session.activate(manifest)
-            remove_traces(epoch, make_terms, self._files.lock_quality)
+            remove_traces(epoch, self._files.lock_quality)
         return chunks
 
-    def finish_erasing(self, make_terms: MakeTerms, *, wait_seconds: float = 0.0) -> None:
+    def finish_erasing(self, *, wait_seconds: float = 0.0) -> None:
         if not self.exists or not self._read(has_traces):
             return
         with self._files.lock(wait_seconds):
-            remove_traces(self._serving(), make_terms, self._files.lock_quality)
+            remove_traces(self._serving(), self._files.lock_quality)
 
     def delete(self, besides: Collection[str] = (), wait_seconds: float = 0.0) -> None:
         """Remove the index, the files ``besides`` that others keep there, and the folder unless

@@ -16,7 +16,6 @@ _OLDEST_PYTHON: Final = (3, 11)
 _NATIVE: Final = (
     "numpy",
     "numkong",
-    "tantivy",
     "tree_sitter",
     "pyromark",
     "watchdog",

@@ -1,20 +1,17 @@
-"""Posting lists: pack them into blocks of bytes, and compute BM25 scores from them.
+"""Posting lists, and the BM25 scores that follow from them; shared by both stores.
 
-The embedded index stores the length of an entry in one byte, and so do blocks: exact up to 40
-terms, within an eighth beyond. Both stores round alike, so their scores agree.
+The length of an entry is rounded to one byte: exact up to 40 terms, within an eighth beyond. Both
+stores round alike and score with these functions, so their scores are equal.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-
-from lookfar.store.keywords.fields import FIELDS, PAGE_FIELDS
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -27,33 +24,12 @@ if TYPE_CHECKING:
 _K1: Final = 1.2
 _B: Final = 0.75
 _FREE: Final = 24
-MOST: Final = 4096
-"""The most entries in one block."""
-_FARTHEST: Final = 1 << 32
 _MOST_TIMES: Final = 65_535
 _MOST_KEY: Final = (1 << 32) - 1
 _MOST_SHORT_TIMES: Final = 255
 _TABULATED: Final = 16_384
 """Entries from which the scores of a list are taken from a table, which has fewer."""
 _TABLE_TIMES: Final = 32
-_NARROW: Final = "<u2"
-_MOST_NARROW: Final = 65_535
-_WIDE: Final = 6
-"""Bytes per entry from which its number takes four of them, not two. The term frequency takes one
-or two, and the length one."""
-NUMBERS: Final = {field: at for at, field in enumerate((*FIELDS, *PAGE_FIELDS))}
-"""The number of each field in the tables."""
-PAGE: Final = NUMBERS["page"]
-ENTRIES: Final = "keyword_entries"
-"""The key in ``meta`` of the number of entries."""
-
-Named = tuple[int, str]
-"""A field by its number, and a term."""
-
-
-def tokens_key(field: int) -> str:
-    """Return the key in ``meta`` of the number of tokens in a field."""
-    return f"keyword_tokens_{field}"
 
 
 def _length(number: int) -> int:
@@ -72,6 +48,11 @@ _DECODED: Final = np.array(_LENGTHS, dtype=np.float64)
 def length_byte(terms: int) -> int:
     """Encode a length, rounded down to one that a byte can express."""
     return bisect_right(_LENGTHS, terms) - 1
+
+
+def length_bytes(terms: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Encode many lengths, as :func:`length_byte` does."""
+    return (np.searchsorted(_DECODED, terms, "right") - 1).astype(np.uint8)
 
 
 class Postings(NamedTuple):
@@ -159,59 +140,6 @@ def idf(entries: int, having: int) -> float:
     """Return the inverse document frequency of a term that ``having`` entries contain."""
     having = min(having, entries)
     return math.log(1 + (entries - having + 0.5) / (having + 0.5))
-
-
-def pack_blocks(entries: Postings) -> Iterator[tuple[int, int, int, bytes]]:
-    """Yield the first number, last number, count and bytes of each block.
-
-    An entry takes four to seven bytes, as many as the numbers in its block need.
-    """
-    keys, total, at = entries.keys, len(entries.keys), 0
-    while at < total:
-        end = min(at + MOST, total)
-        first = int(keys[at])
-        if int(keys[end - 1]) - first >= _FARTHEST:
-            # Offsets from the first number have at most 32 bits.
-            end = at + int(np.searchsorted(keys[at:end], first + _FARTHEST))
-        last = int(keys[end - 1])
-        offsets = (keys[at:end] - first).astype(_NARROW if last - first <= _MOST_NARROW else "<u4")
-        times = entries.times[at:end]
-        if times.max() < 256:
-            times = times.astype(np.uint8)
-        lengths = entries.lengths[at:end].tobytes()
-        yield first, last, end - at, offsets.tobytes() + times.tobytes() + lengths
-        at = end
-
-
-def unpack_block(first: int, count: int, data: bytes) -> Postings:
-    """Decode what :func:`pack_blocks` packed; the bytes per entry say how."""
-    size = len(data) // count
-    wide = 4 if size >= _WIDE else 2
-    offsets = np.frombuffer(data, f"<u{wide}", count)
-    # One byte is the length; the rest is the frequency.
-    times = np.frombuffer(data, f"<u{size - wide - 1}", count, count * wide)
-    return Postings(
-        offsets.astype(np.int64) + first,
-        times.astype(np.uint16),
-        np.frombuffer(data, "u1", count, count * (size - 1)),
-    )
-
-
-def join(parts: list[Postings]) -> Postings:
-    """Merge posting lists into one, ordered by number."""
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        return NONE
-    together = Postings(
-        np.concatenate([part.keys for part in parts]),
-        np.concatenate([part.times for part in parts]),
-        np.concatenate([part.lengths for part in parts]),
-    )
-    if not (together.keys[1:] < together.keys[:-1]).any():
-        return together
-    order = np.argsort(together.keys, kind="stable")
-    return Postings(together.keys[order], together.times[order], together.lengths[order])
 
 
 def clip_times(count: int) -> int:

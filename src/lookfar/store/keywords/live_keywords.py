@@ -1,0 +1,368 @@
+"""Search the live entries of one generation in the segments of the keyword index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from lookfar.common.recent import RecentValues
+from lookfar.errors import IndexCorrupt, from_os_error
+from lookfar.ports import Statistics
+from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NUMBERS, PAGE, Named
+from lookfar.store.keywords.postings import NONE, Postings
+from lookfar.store.keywords.searcher import KeywordSearcher, WeightedList
+from lookfar.store.keywords.segment import (
+    CHUNK_FIELDS,
+    FIELD_BITS,
+    SECTION_BITS,
+    Segment,
+    list_key,
+    sizes,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from lookfar.store.keywords.postings import Keys
+
+_CACHED_BYTES: Final = 64_000_000
+_CACHED_TERMS: Final = 20_000
+_AT_ONCE: Final = 2_000
+"""Rows whose terms are compared with a phrase at once."""
+_BODY, _CODE = FIELDS.index("body"), FIELDS.index("code")
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Report what damaged files of the keyword index raise."""
+    try:
+        yield
+    except OSError as error:
+        if not isinstance(error, FileNotFoundError):
+            raise from_os_error(error, "reading the keyword index") from error
+        raise _corrupt_error(folder, error) from error
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        raise _corrupt_error(folder, error) from error
+
+
+def _corrupt_error(folder: Path, error: Exception) -> IndexCorrupt:
+    return IndexCorrupt(
+        "The keyword index is damaged.",
+        hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
+        developer=f"{folder.name}: {type(error).__name__}: {error}",
+        details={"path": str(folder)},
+    )
+
+
+class Part(NamedTuple):
+    """A segment, and which of its rows count; ``None`` if all of them do."""
+
+    segment: Segment
+    documents: NDArray[np.bool_] | None
+    chunks: NDArray[np.bool_] | None
+
+    def live(self, field: int) -> NDArray[np.bool_] | None:
+        return self.chunks if field < CHUNK_FIELDS else self.documents
+
+    def numbers(self, field: int) -> NDArray[np.uint32 | np.int64]:
+        """Return the number of each row in the lists of a field."""
+        return self.segment.keys if field < CHUNK_FIELDS else self.segment.documents
+
+
+class LiveKeywords(KeywordSearcher):
+    """See :class:`lookfar.ports.Keywords`."""
+
+    def __init__(self, folder: Path, parts: Sequence[Part]) -> None:
+        self._folder = folder
+        self._parts = parts
+        self._found: dict[str, list[Mapping[int, range]]] = {}
+        self._counted: dict[Named, int] = {}
+        self._lists_read: RecentValues[Named, Postings] = RecentValues(_CACHED_BYTES)
+
+    def scored_with(self, shared: Statistics) -> LiveKeywords:
+        keywords = copy(self)
+        keywords._shared = shared
+        return keywords
+
+    @cached_property
+    def _all_totals(self) -> tuple[int, Mapping[int, int]]:
+        entries, tokens = 0, np.zeros(len(NUMBERS), dtype=np.int64)
+        for segment, documents, chunks in self._parts:
+            entries += len(segment.keys)
+            tokens += segment.tokens
+            if documents is not None and chunks is not None:
+                entries -= int((~chunks).sum())
+                dead = segment.chunks.count_terms(~chunks)
+                tokens[:CHUNK_FIELDS] -= dead
+                tokens[CHUNK_FIELDS:PAGE] -= segment.names.count_terms(~documents)
+                tokens[PAGE] -= dead[_BODY] + dead[_CODE]
+        return entries, dict(enumerate(tokens.tolist()))
+
+    def _totals(self) -> tuple[int, Mapping[int, int]]:
+        with reading(self._folder):
+            return self._all_totals
+
+    def _find(self, term: str) -> list[Mapping[int, range]]:
+        """Return where the lists of a term are in each segment, by field; cached."""
+        found = self._found.get(term)
+        if found is None:
+            if len(self._found) >= _CACHED_TERMS:
+                self._found = {}
+            found = [part.segment.find_lists(term) for part in self._parts]
+            self._found[term] = found
+        return found
+
+    def _counts(self, wanted: Iterable[Named]) -> dict[Named, int]:
+        known = self._counted
+        if len(known) >= _CACHED_TERMS * len(NUMBERS):
+            known = self._counted = {}
+        counts: dict[Named, int] = {}
+        with reading(self._folder):
+            for named in wanted:
+                count = known.get(named)
+                if count is None:
+                    known[named] = count = self._count(*named)
+                counts[named] = count
+        return counts
+
+    def _count(self, field: int, term: str) -> int:
+        count = 0
+        for part, found in zip(self._parts, self._find(term), strict=True):
+            sections, live = found.get(field), part.live(field)
+            if sections is not None:
+                segment = part.segment
+                count += (
+                    segment.count_rows(sections)
+                    if live is None
+                    else int(live[segment.read_rows(sections)].sum())
+                )
+        return count
+
+    def _read(
+        self,
+        lists: Sequence[WeightedList],
+        among: Keys | None = None,  # noqa: ARG002  # Whole lists are read quickly, and cached.
+    ) -> dict[Named, Postings]:
+        read: dict[Named, Postings] = {}
+        for term in lists:
+            entries = self._lists_read.get(term.named)
+            if entries is None:
+                with reading(self._folder):
+                    entries = self._read_list(*term.named)
+                self._lists_read.add(term.named, entries, entries.nbytes)
+            read[term.named] = entries
+        return read
+
+    def _read_list(self, field: int, term: str) -> Postings:
+        lists: list[Postings] = []
+        for part, found in zip(self._parts, self._find(term), strict=True):
+            if field not in found:
+                continue
+            rows = part.segment.read_rows(found[field])
+            times = part.segment.read_times(found[field])
+            live = part.live(field)
+            if live is not None:
+                rows, times = rows[live[rows]], times[live[rows]]
+            lists.append(
+                Postings(part.numbers(field)[rows], times, part.segment.lengths[field][rows])
+            )
+        if len(lists) == 1:
+            return lists[0]
+        # Segments follow each other, so their numbers do.
+        return Postings(*map(np.concatenate, zip(*lists, strict=True))) if lists else NONE
+
+    def _find_chunks(self, documents: Sequence[int]) -> tuple[Keys, list[int]]:
+        wanted = np.unique(np.array(documents, dtype=np.int64))
+        keys: list[Keys] = [NONE.keys]
+        owners: list[Keys] = [NONE.keys]
+        with reading(self._folder):
+            for segment, live, _ in self._parts:
+                which = np.isin(segment.documents, wanted, assume_unique=True)
+                if live is not None:
+                    which &= live
+                rows = np.repeat(which, segment.chunk_counts)
+                keys.append(segment.keys[rows])
+                owners.append(np.repeat(segment.documents[which], segment.chunk_counts[which]))
+        return np.concatenate(keys), np.concatenate(owners).tolist()
+
+    # -- words beside each other ---------------------------------------------------
+
+    def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
+        keys: list[int] = []
+        with reading(self._folder):
+            for at, part in enumerate(self._parts):
+                for row in self._find_phrase(at, part, terms, apart):
+                    keys.append(int(part.segment.keys[row]))
+                    if len(keys) == most:
+                        return keys
+        return keys
+
+    def _find_phrase(self, at: int, part: Part, terms: Sequence[str], apart: int) -> Iterator[int]:
+        """Yield the rows of a segment that have these terms in order, in any one field."""
+        segment = part.segment
+        found = [self._find(term)[at] for term in terms]
+        together = np.zeros((CHUNK_FIELDS, len(segment.keys)), dtype=np.bool_)
+        for field in range(CHUNK_FIELDS):
+            sections = [lists.get(field) for lists in found]
+            if all(some is not None for some in sections):
+                rows = _intersect([segment.read_rows(some) for some in sections if some])
+                together[field, rows if part.chunks is None else rows[part.chunks[rows]]] = True
+        candidates = np.flatnonzero(together.any(axis=0))
+        if len(terms) == 1:
+            yield from candidates.tolist()
+            return
+        numbers = [segment.find_term(term.encode("utf-8", "surrogatepass")) for term in terms]
+        for first in range(0, len(candidates), _AT_ONCE):
+            some = candidates[first : first + _AT_ONCE]
+            read, runs = segment.chunks.read(some)
+            matching = _match_phrase(read, runs, numbers, apart)
+            yield from some[np.unique(matching // CHUNK_FIELDS)].tolist()
+
+    def adjoining(
+        self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
+    ) -> dict[int, int]:
+        pairs = pairs[:MOST_PAIRS]
+        matches: dict[int, int] = {}
+        if not pairs:
+            return matches
+        for segment, rows, read, runs in self._read_terms(keys):
+            numbers = _number_terms(segment, [word for pair in pairs for word in pair[:2]])
+            bits = np.zeros(len(rows), dtype=np.int64)
+            for at, (left, right, step) in enumerate(pairs):
+                if left not in numbers or right not in numbers or step >= len(read):
+                    continue
+                here = np.flatnonzero(read[:-step] == numbers[left])
+                here = here[read[here + step] == numbers[right]]
+                here = here[runs[here] == runs[here + step]]
+                bits[np.unique(runs[here] // CHUNK_FIELDS)] |= 1 << at
+            having = np.flatnonzero(bits)
+            matches.update(
+                zip(segment.keys[rows[having]].tolist(), bits[having].tolist(), strict=True)
+            )
+        return matches
+
+    def wording(
+        self, groups: Sequence[Mapping[str, float]], keys: Sequence[int]
+    ) -> dict[int, float]:
+        sums: dict[int, float] = {}
+        if not groups:
+            return sums
+        for segment, rows, read, runs in self._read_terms(keys):
+            numbers = _number_terms(segment, [term for group in groups for term in group])
+            owners = runs // CHUNK_FIELDS
+            total = np.zeros(len(rows))
+            for group in groups:
+                best = np.zeros(len(rows))
+                for term, worth in group.items():
+                    if term in numbers:
+                        having = owners[read == numbers[term]]
+                        best[having] = np.maximum(best[having], worth)
+                total += best
+            having = np.flatnonzero(total)
+            sums.update(
+                zip(segment.keys[rows[having]].tolist(), total[having].tolist(), strict=True)
+            )
+        return sums
+
+    def _read_terms(
+        self, keys: Sequence[int]
+    ) -> Iterator[tuple[Segment, NDArray[Any], NDArray[np.uint32], NDArray[np.int64]]]:
+        """Yield for each segment with some of these chunks: their rows, and their terms with the
+        run of each."""
+        wanted = np.unique(np.array(keys, dtype=np.int64))
+        with reading(self._folder):
+            for segment, _, live in self._parts:
+                some = wanted[(wanted >= segment.keys[0]) & (wanted <= segment.keys[-1])]
+                rows = segment.keys.searchsorted(some.astype(segment.keys.dtype))
+                rows = rows[segment.keys[rows] == some]
+                if live is not None:
+                    rows = rows[live[rows]]
+                if len(rows):
+                    yield segment, rows, *segment.chunks.read(rows)
+
+    def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
+        together: dict[bytes, int] = {}
+        with reading(self._folder):
+            counted = [_count_pages(part, prefix) for part in self._parts]
+            if len(counted) == 1 and most is not None and len(counted[0][1]) > most:
+                # Only the terms that can be among the most frequent are read.
+                first, counts = counted[0]
+                least = np.partition(counts, len(counts) - most)[len(counts) - most]
+                counts[counts < least] = 0
+            for part, (first, counts) in zip(self._parts, counted, strict=True):
+                for at in np.flatnonzero(counts).tolist():
+                    term = part.segment.term(first + at)
+                    together[term] = together.get(term, 0) + int(counts[at])
+        best = sorted(together.items(), key=lambda entry: (-entry[1], entry[0]))[:most]
+        return [(term.decode("utf-8", "surrogatepass"), count) for term, count in best]
+
+
+def _number_terms(segment: Segment, terms: Sequence[str]) -> dict[str, int]:
+    """Return the numbers of those of the terms that a segment has."""
+    numbers: dict[str, int] = {}
+    for term in dict.fromkeys(terms):
+        written = term.encode("utf-8", "surrogatepass")
+        number = segment.find_term(written)
+        if number < segment.term_count and segment.term(number) == written:
+            numbers[term] = number
+    return numbers
+
+
+def _count_pages(part: Part, prefix: str) -> tuple[int, NDArray[np.int64]]:
+    """Return the first term with this prefix, and for it and those behind it how many live
+    documents have it in their text."""
+    segment = part.segment
+    written = prefix.encode("utf-8", "surrogatepass")
+    first = segment.find_term(written) if prefix else 0
+    last = segment.find_term(written + b"\xff") if prefix else segment.term_count
+    begin, end = segment.lists.searchsorted(
+        np.array((list_key(first), list_key(last)), dtype=np.uint64)
+    ).tolist()
+    keys = segment.lists[begin:end] >> np.uint64(SECTION_BITS)
+    pages = (keys & np.uint64((1 << FIELD_BITS) - 1)) == PAGE
+    owners = (keys >> np.uint64(FIELD_BITS)).astype(np.int64) - first
+    counted = sizes(segment.list_starts[begin : end + 1])
+    if part.documents is not None:
+        rows = segment.read_rows(range(begin, end))
+        which = np.repeat(pages, counted)
+        live = part.documents[rows[which]]
+        totals = np.bincount(np.repeat(owners, counted)[which][live], minlength=last - first)
+    else:
+        totals = np.bincount(owners[pages], weights=counted[pages], minlength=last - first)
+    return first, totals.astype(np.int64)
+
+
+def _intersect(lists: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
+    """Return the rows that are in all of these ascending lists."""
+    shortest, *others = sorted(lists, key=len)
+    for other in others:
+        if not len(shortest):
+            break
+        at = other.searchsorted(shortest)
+        at[at == len(other)] = 0
+        shortest = shortest[other[at] == shortest]
+    return shortest
+
+
+def _match_phrase(
+    read: NDArray[np.uint32], runs: NDArray[np.int64], terms: Sequence[int], apart: int
+) -> NDArray[np.int64]:
+    """Return the runs that have these terms in order, with at most ``apart`` others between."""
+    here = np.flatnonzero(read == terms[0])
+    starts = here
+    for step, term in enumerate(terms[1:], 1):
+        places = np.flatnonzero(read == term)
+        # The next place of the term; without others between it must be the very next one.
+        at = places.searchsorted(here, "right")
+        inside = at < len(places)
+        starts, here = starts[inside], places[at[inside]]
+        fits = (runs[here] == runs[starts]) & (here - starts - step <= apart)
+        starts, here = starts[fits], here[fits]
+    found: NDArray[np.int64] = runs[starts]
+    return found

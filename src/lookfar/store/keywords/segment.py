@@ -1,0 +1,232 @@
+"""A segment: one immutable file of the keyword index, mapped into memory.
+
+It has the sorted terms, for each term and field the rows that contain it, and the terms of each row
+in their order, from which phrases are matched and segments are merged. The rows of chunk fields are
+chunks, those of page fields are documents. Like a roaring bitmap, a list is kept in sections of
+65,536 rows, so that a row takes two bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from lookfar.store.keywords.fields import FIELDS, NAMES, NUMBERS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAGIC: Final = b"LFWORDS1"
+_ALIGNED: Final = 8
+FIELD_BITS: Final = 4
+SECTION_BITS: Final = 16
+MOST_TIMES: Final = 255
+"""How often a term may occur in a row until the number is kept in a table of its own."""
+CHUNK_FIELDS: Final = len(FIELDS)
+TYPES: Final = {
+    "terms": "u1",
+    "term_starts": "u4",
+    "lists": "u8",
+    "list_starts": "u4",
+    "rows": "u2",
+    "times": "u1",
+    "frequent": "u4",
+    "frequent_times": "u2",
+    "keys": "u8",
+    "documents": "u8",
+    "chunk_starts": "u4",
+    "lengths": "u1",
+    "page_lengths": "u1",
+    "tokens": "u2",
+    "tokens_high": "u2",
+    "token_starts": "u4",
+    "name_tokens": "u2",
+    "name_tokens_high": "u2",
+    "name_token_starts": "u4",
+}
+"""The arrays of a segment, in the order of the file, and the type of their values."""
+
+
+def list_key(term: int, field: int = 0) -> int:
+    """Return the first key that a list of this term and field may have."""
+    return (term << FIELD_BITS | field) << SECTION_BITS
+
+
+def sizes(starts: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the lengths of parts that follow each other, given where each begins and the end."""
+    lengths: NDArray[np.int64] = starts[1:].astype(np.int64) - starts[:-1].astype(np.int64)
+    return lengths
+
+
+class TokenRuns(NamedTuple):
+    """Runs of terms: one for each row and each of its fields."""
+
+    low: NDArray[np.uint16]
+    high: NDArray[np.uint16]
+    """Empty if there are at most 65,536 terms."""
+    starts: NDArray[np.uint32]
+    fields: int
+
+    def read(self, rows: NDArray[Any]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the terms of some rows, and for each the number of its run: ``fields`` for each
+        row."""
+        first = rows.astype(np.int64) * self.fields
+        ends = self.starts[first[:, None] + np.arange(self.fields + 1)].astype(np.int64)
+        counts = np.diff(ends, axis=1).ravel()
+        total = int(counts.sum())
+        runs = np.repeat(np.arange(len(counts)), counts)
+        skipped = np.repeat(ends[:, :-1].ravel() - (np.cumsum(counts) - counts), counts)
+        return self.take(skipped + np.arange(total)), runs
+
+    def take(self, which: NDArray[Any] | slice) -> NDArray[np.uint32]:
+        terms = self.low[which].astype(np.uint32)
+        if len(self.high):
+            terms |= self.high[which].astype(np.uint32) << 16
+        return terms
+
+    def count_terms(self, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the number of terms in some rows, by field."""
+        counts = sizes(self.starts).reshape(-1, self.fields)
+        total: NDArray[np.int64] = counts[rows].sum(axis=0)
+        return total
+
+
+class Segment:
+    def __init__(self, path: Path) -> None:
+        """Map a file; ``ValueError`` if it is not a segment."""
+        self.path = path
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        start = len(MAGIC) + 8
+        if data[: len(MAGIC)] != MAGIC:
+            raise ValueError(f"{path.name}: it is not a segment")
+        end = start + int.from_bytes(data[len(MAGIC) : start], "little")
+        header = json.loads(data[start:end])
+        self.size = len(data)
+        self.tokens: list[int] = header["tokens"]
+        """The number of terms by field, counted as often as they occur."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for name, kind in TYPES.items():
+            end = -(-end // _ALIGNED) * _ALIGNED
+            count = header["counts"][name]
+            arrays[name] = np.frombuffer(data, f"<{kind}", count, end)
+            end += arrays[name].nbytes
+        self.keys = _narrow(arrays["keys"])
+        """The number of each row of the chunk fields."""
+        self.documents = _narrow(arrays["documents"])
+        """The number of each row of the page fields."""
+        self.chunk_starts: NDArray[np.uint32] = arrays["chunk_starts"]
+        self.lists: NDArray[np.uint64] = arrays["lists"]
+        self.list_starts: NDArray[np.uint32] = arrays["list_starts"]
+        self._rows: NDArray[np.uint16] = arrays["rows"]
+        self._times: NDArray[np.uint8] = arrays["times"]
+        self._frequent: NDArray[np.uint32] = arrays["frequent"]
+        self._frequent_times: NDArray[np.uint16] = arrays["frequent_times"]
+        self._terms = memoryview(arrays["terms"].data)
+        self._term_starts = memoryview(arrays["term_starts"].data)
+        self.lengths = [
+            *arrays["lengths"].reshape(CHUNK_FIELDS, -1),
+            *arrays["page_lengths"].reshape(len(NUMBERS) - CHUNK_FIELDS, -1),
+        ]
+        """The length of each row, as one byte, by field."""
+        self.chunks = TokenRuns(
+            arrays["tokens"], arrays["tokens_high"], arrays["token_starts"], CHUNK_FIELDS
+        )
+        self.names = TokenRuns(
+            arrays["name_tokens"],
+            arrays["name_tokens_high"],
+            arrays["name_token_starts"],
+            len(NAMES),
+        )
+
+    @property
+    def term_count(self) -> int:
+        return len(self._term_starts) - 1
+
+    @property
+    def token_count(self) -> int:
+        return len(self.chunks.low)
+
+    @cached_property
+    def chunk_counts(self) -> NDArray[np.int64]:
+        """The number of chunks of each document."""
+        return sizes(self.chunk_starts)
+
+    def term(self, number: int) -> bytes:
+        return bytes(self._terms[self._term_starts[number] : self._term_starts[number + 1]])
+
+    def terms(self) -> Iterator[bytes]:
+        return map(self.term, range(self.term_count))
+
+    def find_term(self, term: bytes) -> int:
+        """Return the number of the first term that is not less than ``term``."""
+        return bisect_left(range(self.term_count), term, key=self.term)
+
+    def find_lists(self, term: str) -> Mapping[int, range]:
+        """Return the sections of the lists of a term, by field."""
+        written = term.encode("utf-8", "surrogatepass")
+        number = self.find_term(written)
+        if number == self.term_count or self.term(number) != written:
+            return {}
+        first, last = self.lists.searchsorted(
+            np.array((list_key(number), list_key(number + 1)), dtype=np.uint64)
+        ).tolist()
+        found: dict[int, range] = {}
+        for at, key in enumerate(self.lists[first:last].tolist(), first):
+            field = key >> SECTION_BITS & ((1 << FIELD_BITS) - 1)
+            found[field] = range(found[field].start if field in found else at, at + 1)
+        return found
+
+    def count_rows(self, sections: range) -> int:
+        return int(self.list_starts[sections.stop]) - int(self.list_starts[sections.start])
+
+    def read_rows(self, sections: range) -> NDArray[np.uint32]:
+        """Return the rows in these sections of a list."""
+        starts = self.list_starts[sections.start : sections.stop + 1]
+        rows = self._rows[int(starts[0]) : int(starts[-1])].astype(np.uint32)
+        high = self.lists[sections.start : sections.stop].astype(np.uint32) & np.uint32(
+            (1 << SECTION_BITS) - 1
+        )
+        if high.any():
+            rows |= np.repeat(high << SECTION_BITS, sizes(starts))
+        return rows
+
+    def read_times(self, sections: range) -> NDArray[np.uint8 | np.uint16]:
+        """Return how often the term occurs in each of these rows."""
+        start = int(self.list_starts[sections.start])
+        end = int(self.list_starts[sections.stop])
+        times = self._times[start:end]
+        first, last = self._frequent.searchsorted(np.array((start, end), dtype=np.uint32)).tolist()
+        if first == last:
+            return times
+        exact = times.astype(np.uint16)
+        exact[self._frequent[first:last] - np.uint32(start)] = self._frequent_times[first:last]
+        return exact
+
+
+def _narrow(numbers: NDArray[np.uint64]) -> NDArray[np.uint32 | np.int64]:
+    """Return ascending numbers in half of the memory, if they fit."""
+    small = not len(numbers) or int(numbers[-1]) < 1 << 32
+    return numbers.astype(np.uint32) if small else numbers.astype(np.int64)
+
+
+def encode_segment(arrays: Mapping[str, NDArray[Any]], tokens: list[int]) -> Iterator[bytes]:
+    """Yield the bytes of a segment's file."""
+    header = json.dumps(
+        {"tokens": tokens, "counts": {name: len(arrays[name]) for name in TYPES}},
+        separators=(",", ":"),
+    ).encode()
+    yield MAGIC + len(header).to_bytes(8, "little") + header
+    at = len(MAGIC) + 8 + len(header)
+    for name, kind in TYPES.items():
+        yield bytes(-at % _ALIGNED)
+        data = np.ascontiguousarray(arrays[name], dtype=f"<{kind}").tobytes()
+        yield data
+        at += -at % _ALIGNED + len(data)
