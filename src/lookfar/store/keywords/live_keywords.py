@@ -207,22 +207,25 @@ class LiveKeywords(KeywordSearcher):
         """Yield the rows of a segment that have these terms in order, in any one field."""
         segment = part.segment
         found = [self._find(term)[at] for term in terms]
-        together = np.zeros((CHUNK_FIELDS, len(segment.keys)), dtype=np.bool_)
+        together = np.zeros((len(segment.keys), CHUNK_FIELDS), dtype=np.bool_)
         for field in range(CHUNK_FIELDS):
             sections = [lists.get(field) for lists in found]
             if all(some is not None for some in sections):
                 rows = _intersect([segment.read_rows(some) for some in sections if some])
-                together[field, rows if part.chunks is None else rows[part.chunks[rows]]] = True
-        candidates = np.flatnonzero(together.any(axis=0))
+                together[rows if part.chunks is None else rows[part.chunks[rows]], field] = True
+        runs = np.flatnonzero(together)
         if len(terms) == 1:
-            yield from candidates.tolist()
+            yield from np.unique(runs // CHUNK_FIELDS).tolist()
             return
         numbers = [segment.find_term(term.encode("utf-8", "surrogatepass")) for term in terms]
-        for first in range(0, len(candidates), _AT_ONCE):
-            some = candidates[first : first + _AT_ONCE]
-            read, runs = segment.chunks.read(some)
-            matching = _match_phrase(read, runs, numbers, apart)
-            yield from some[np.unique(matching // CHUNK_FIELDS)].tolist()
+        last = -1
+        for first in range(0, len(runs), _AT_ONCE):
+            some = runs[first : first + _AT_ONCE]
+            matching = _match_phrase(*segment.chunks.read(some), numbers, apart)
+            for row in np.unique(some[matching] // CHUNK_FIELDS).tolist():
+                if row != last:  # Two fields of a row may have it, in two batches.
+                    last = row
+                    yield row
 
     def adjoining(
         self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
@@ -231,7 +234,7 @@ class LiveKeywords(KeywordSearcher):
         matches: dict[int, int] = {}
         if not pairs:
             return matches
-        for segment, rows, read, runs in self._read_terms(keys):
+        for segment, rows, read, ends in self._read_terms(keys):
             numbers = _number_terms(segment, [word for pair in pairs for word in pair[:2]])
             bits = np.zeros(len(rows), dtype=np.int64)
             for at, (left, right, step) in enumerate(pairs):
@@ -239,8 +242,8 @@ class LiveKeywords(KeywordSearcher):
                     continue
                 here = np.flatnonzero(read[:-step] == numbers[left])
                 here = here[read[here + step] == numbers[right]]
-                here = here[runs[here] == runs[here + step]]
-                bits[np.unique(runs[here] // CHUNK_FIELDS)] |= 1 << at
+                runs = ends.searchsorted(here, "right")
+                bits[np.unique(runs[here + step < ends[runs]] // CHUNK_FIELDS)] |= 1 << at
             having = np.flatnonzero(bits)
             matches.update(
                 zip(segment.keys[rows[having]].tolist(), bits[having].tolist(), strict=True)
@@ -253,15 +256,15 @@ class LiveKeywords(KeywordSearcher):
         sums: dict[int, float] = {}
         if not groups:
             return sums
-        for segment, rows, read, runs in self._read_terms(keys):
+        for segment, rows, read, ends in self._read_terms(keys):
             numbers = _number_terms(segment, [term for group in groups for term in group])
-            owners = runs // CHUNK_FIELDS
             total = np.zeros(len(rows))
             for group in groups:
                 best = np.zeros(len(rows))
                 for term, worth in group.items():
                     if term in numbers:
-                        having = owners[read == numbers[term]]
+                        here = np.flatnonzero(read == numbers[term])
+                        having = ends.searchsorted(here, "right") // CHUNK_FIELDS
                         best[having] = np.maximum(best[having], worth)
                 total += best
             having = np.flatnonzero(total)
@@ -273,8 +276,8 @@ class LiveKeywords(KeywordSearcher):
     def _read_terms(
         self, keys: Sequence[int]
     ) -> Iterator[tuple[Segment, NDArray[Any], NDArray[np.uint32], NDArray[np.int64]]]:
-        """Yield for each segment with some of these chunks: their rows, and their terms with the
-        run of each."""
+        """Yield for each segment with some of these chunks: their rows, their terms, and where
+        the run of each row and field ends among them."""
         wanted = np.unique(np.array(keys, dtype=np.int64))
         with reading(self._folder):
             for segment, _, live in self._parts:
@@ -284,7 +287,8 @@ class LiveKeywords(KeywordSearcher):
                 if live is not None:
                     rows = rows[live[rows]]
                 if len(rows):
-                    yield segment, rows, *segment.chunks.read(rows)
+                    runs = rows[:, None] * CHUNK_FIELDS + np.arange(CHUNK_FIELDS)
+                    yield segment, rows, *segment.chunks.read(runs.ravel())
 
     def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
         together: dict[bytes, int] = {}
@@ -351,18 +355,18 @@ def _intersect(lists: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
 
 
 def _match_phrase(
-    read: NDArray[np.uint32], runs: NDArray[np.int64], terms: Sequence[int], apart: int
+    read: NDArray[np.uint32], ends: NDArray[np.int64], terms: Sequence[int], apart: int
 ) -> NDArray[np.int64]:
-    """Return the runs that have these terms in order, with at most ``apart`` others between."""
-    here = np.flatnonzero(read == terms[0])
-    starts = here
+    """Return which runs have these terms in order, with at most ``apart`` others between."""
+    here = starts = np.flatnonzero(read == terms[0])
     for step, term in enumerate(terms[1:], 1):
         places = np.flatnonzero(read == term)
         # The next place of the term; without others between it must be the very next one.
         at = places.searchsorted(here, "right")
         inside = at < len(places)
         starts, here = starts[inside], places[at[inside]]
-        fits = (runs[here] == runs[starts]) & (here - starts - step <= apart)
+        fits = here - starts - step <= apart
         starts, here = starts[fits], here[fits]
-    found: NDArray[np.int64] = runs[starts]
+    runs = ends.searchsorted(starts, "right")
+    found: NDArray[np.int64] = runs[here < ends[runs]]
     return found

@@ -74,16 +74,14 @@ class TokenRuns(NamedTuple):
     starts: NDArray[np.uint32]
     fields: int
 
-    def read(self, rows: NDArray[Any]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the terms of some rows, and for each the number of its run: ``fields`` for each
-        row."""
-        first = rows.astype(np.int64) * self.fields
-        ends = self.starts[first[:, None] + np.arange(self.fields + 1)].astype(np.int64)
-        counts = np.diff(ends, axis=1).ravel()
-        total = int(counts.sum())
-        runs = np.repeat(np.arange(len(counts)), counts)
-        skipped = np.repeat(ends[:, :-1].ravel() - (np.cumsum(counts) - counts), counts)
-        return self.take(skipped + np.arange(total)), runs
+    def read(self, runs: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the terms of some runs, and where each of these runs ends among them."""
+        starts = self.starts[runs].astype(np.int64)
+        counts = self.starts[runs + 1] - starts
+        ends = np.cumsum(counts)
+        places = np.arange(int(ends[-1]) if len(ends) else 0)
+        places += np.repeat(starts - (ends - counts), counts)
+        return self.take(places), ends
 
     def take(self, which: NDArray[Any] | slice) -> NDArray[np.uint32]:
         terms = self.low[which].astype(np.uint32)
