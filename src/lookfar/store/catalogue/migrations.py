@@ -200,7 +200,10 @@ CREATE INDEX IF NOT EXISTS properties_by_number ON properties (key, kind, number
     WHERE number IS NOT NULL;
 """
 
-_STEPS = (_FIRST, _NAMES, _KINDS, _COMMUNITIES, _CHECKS, _CALLS, _PROPERTIES)
+# The keyword index beside the catalogue has other files; the tables are the same.
+_SEGMENTS = ""
+
+_STEPS = (_FIRST, _NAMES, _KINDS, _COMMUNITIES, _CHECKS, _CALLS, _PROPERTIES, _SEGMENTS)
 FORMAT = len(_STEPS)
 """The format this program writes; part of every epoch's fingerprint."""
 FORMAT_WITH_NAMES = 2

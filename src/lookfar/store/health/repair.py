@@ -36,8 +36,8 @@ from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile, signed_
 from lookfar.store.vectors.quality_vectors import open_all
 from lookfar.store.vectors.vector_file import VECTORS, VectorFile, checksum
 
-_NEW = "keywords.new"
-_OLD = "keywords.old"
+_NEW = "words.new"
+_OLD = "words.old"
 _TOGETHER = 64
 """Documents embedded per batch."""
 

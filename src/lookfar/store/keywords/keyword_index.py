@@ -29,12 +29,10 @@ from lookfar.store.keywords.segment_writer import SegmentBuffer, merge_segments
 if TYPE_CHECKING:
     from lookfar.store.keywords.postings import Keys
 
-KEYWORDS: Final = "keywords"
+KEYWORDS: Final = "words"
 """The folder of the index inside an epoch."""
 LISTING: Final = "segments.json"
 _SUFFIX: Final = ".words"
-_EARLIER: Final = "meta.json"
-"""The list of files in indexes that were made before version 0.3."""
 _MOST_BUFFERED: Final = 500_000
 """Terms that a writer buffers, at about 80 bytes each while they are sorted."""
 _MOST_MERGED: Final = 16_000_000
@@ -77,12 +75,7 @@ class Listing(NamedTuple):
 
 def read_listing(folder: Path) -> Listing:
     """Return what the last commit consists of; ``ValueError`` if the list is damaged."""
-    try:
-        data = (folder / LISTING).read_bytes()
-    except FileNotFoundError:
-        if (folder / _EARLIER).exists():
-            raise ValueError("it was made by an earlier version of Lookfar") from None
-        raise
+    data = (folder / LISTING).read_bytes()
     stored = json.loads(data)
     content = stored["content"]
     listing = Listing(
@@ -132,11 +125,12 @@ class KeywordView(NamedTuple):
 class KeywordIndex:
     """The segments in one folder."""
 
-    def __init__(self, folder: Path, *, create: bool = False) -> None:
+    def __init__(self, folder: Path, *, create: bool = False, stamp: int = 0) -> None:
+        """``stamp`` is that of a new index, before its first commit."""
         self._folder = folder
         self._reloading = Lock()
         self._segments: dict[str, Segment] = {}
-        self._listing = Listing(0, 0, (), ())
+        self._listing = Listing(stamp, 0, (), ())
         """What the writer's next commit will consist of."""
         self._buffer: SegmentBuffer | None = None
         self._flushed = 0

@@ -33,6 +33,7 @@ from lookfar.store.ground.database import (
 from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import Watch
 from lookfar.store.health.verify import verify, verify_unfinished
+from lookfar.store.keywords.earlier import make_keywords
 from lookfar.store.keywords.keyword_index import KEYWORDS, KeywordIndex, KeywordView
 from lookfar.store.keywords.live_keywords import LiveKeywords
 from lookfar.store.keywords.signatures import (
@@ -70,7 +71,10 @@ class Epoch:
         # Before they are opened, so that a replacement in between is noticed later.
         self._opened = self._file_ids()
         try:
-            self.fingerprint, dimensions = self._read_identity()
+            self.fingerprint, dimensions, version = self._read_identity()
+            if version < FORMAT and not (folder / KEYWORDS).exists():
+                with self._readers.borrow() as connection:
+                    make_keywords(connection, folder / KEYWORDS)
             self.keywords = KeywordIndex(folder / KEYWORDS)
         except BaseException:
             self._readers.close()
@@ -120,7 +124,7 @@ class Epoch:
         now = self._file_ids()
         return now is not None and now != self._opened
 
-    def _read_identity(self) -> tuple[str, int]:
+    def _read_identity(self) -> tuple[str, int, int]:
         with self._readers.borrow() as connection:
             version = check(connection)
             meta = dict(connection.execute("SELECT key, value FROM meta"))
@@ -130,7 +134,7 @@ class Epoch:
                 self.catalogue, f"its header says format {version}, and meta {recorded}"
             )
         try:
-            return meta["fingerprint"], int(meta["dimensions"])
+            return meta["fingerprint"], int(meta["dimensions"]), version
         except (KeyError, ValueError) as error:
             raise corrupt_error(self.catalogue, f"meta: {type(error).__name__}: {error}") from error
 
