@@ -66,8 +66,6 @@ class Points:
             error = sqlite3.OperationalError(f"injected {way}")
             error.sqlite_errorcode, error.sqlite_errorname = _SQLITE[way], way
             raise error
-        if name == "keywords" and what in ("commit", "create", "merge"):  # As tantivy does.
-            raise ValueError(f"injected: {os.strerror(number)} (os error {number})")
         raise OSError(number, os.strerror(number), name)
 
     @contextmanager

@@ -650,7 +650,7 @@ def test_another_model_or_size_makes_it_anew_from_its_own_texts(tmp_path: Path) 
 def test_damaged_vectors_and_keywords_are_made_anew(tmp_path: Path) -> None:
     with opened(tmp_path) as library:
         name = library.database().insert(LONG).doc_id
-    for damage in ("vectors.f16", "keywords/meta.json"):
+    for damage in ("vectors.f16", "words/segments.json"):
         next((tmp_path / "db").rglob(damage.split("/")[0])).joinpath(
             *damage.split("/")[1:]
         ).write_bytes(b"rubbish")
@@ -666,7 +666,7 @@ def test_who_writes_mends_damage_too(tmp_path: Path) -> None:
     """Seen to fail with INDEX_CORRUPT until somebody asked a question."""
     with opened(tmp_path) as library:
         name = library.database().insert(LONG).doc_id
-    for damage in ("vectors.f16", "keywords/meta.json"):
+    for damage in ("vectors.f16", "words/segments.json"):
         place, _, rest = damage.partition("/")
         (next((tmp_path / "db").rglob(place)) / rest).write_bytes(b"rubbish")
         with opened(tmp_path) as library:

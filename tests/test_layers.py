@@ -167,7 +167,7 @@ BROKEN = [
     ("subprocess", "serve/daemon/process.py", "from subprocess import run"),
     ("faces", "index/build.py", "import rich.progress"),
     ("faces", "library/facade.py", "import click"),
-    ("faces", "store/keywords/tantivy_index.py", "import mcp"),
+    ("faces", "store/keywords/keyword_index.py", "import mcp"),
     ("faces", "retrieve/answer/pack.py", "import starlette.routing"),
 ]
 

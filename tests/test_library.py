@@ -146,12 +146,12 @@ def _lose(path: Path) -> None:
 
 
 def _scribble(path: Path) -> None:
-    target = path / "meta.json" if path.is_dir() else path
+    target = path / "segments.json" if path.is_dir() else path
     target.write_bytes(b"nonsense" * 40)
 
 
 @pytest.mark.parametrize("hurt", [_lose, _scribble])
-@pytest.mark.parametrize("name", ["keywords", "catalogue.db", "vectors.f16"])
+@pytest.mark.parametrize("name", ["words", "catalogue.db", "vectors.f16"])
 @pytest.mark.parametrize("act", ["search", "index", "read", "outline"])
 def test_damage_is_set_aside_reported_and_mended(
     library: Library, name: str, hurt: Callable[[Path], None], act: str

@@ -60,7 +60,7 @@ def test_the_version_is_that_of_the_package() -> None:
 def test_importing_the_package_is_instant() -> None:
     program = "import sys, lookfar; print(*sys.modules)"
     modules = run_python(program).stdout.split()
-    assert not {"numpy", "tantivy", "click", "lookfar.library"} & set(modules)
+    assert not {"numpy", "click", "lookfar.library"} & set(modules)
 
 
 def test_results_are_frozen(library: lookfar.Library) -> None:

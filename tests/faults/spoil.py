@@ -27,6 +27,7 @@ from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.index.strategies import Dirty
 from lookfar.library import Library
 from lookfar.model import Filters
+from lookfar.store.keywords.keyword_index import KEYWORDS, LISTING
 
 SECONDS = 40
 """After which a trial hangs."""
@@ -119,9 +120,9 @@ def _kind(path: Path) -> str:
         return f"kept/{name}"
     of = "documents/" if path.parts[0] == "documents" else ""
     of = "memory/" if MEMORY.fullmatch(path.parts[0]) else of
-    if "keywords" in path.parts and name not in ("meta.json", ".managed.json"):
+    if KEYWORDS in path.parts and name != LISTING:
         name = path.suffix[1:]
-    return f"{of}{'keywords/' if 'keywords' in path.parts else ''}{name}"
+    return f"{of}{'keywords/' if KEYWORDS in path.parts else ''}{name}"
 
 
 def spoil(path: Path, chance: random.Random) -> str:

@@ -60,7 +60,7 @@ def docs(tmp_path: Path) -> Path:
 
 
 def test_an_index_pass_under_a_limit_is_whole_or_a_typed_error(docs: Path, tmp_path: Path) -> None:
-    """Seen to fail without the question for headroom: tantivy ended the process (SIGABRT)."""
+    """Protects against a process that ends where it could have said that memory is short."""
     steps = amount(3, 12)
     limits = [(320 + number * 900 // steps) * 1_000_000 for number in range(steps)]
     index = tmp_path / "index"

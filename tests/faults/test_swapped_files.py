@@ -29,6 +29,7 @@ import pytest
 from harness import amount, report
 from lookfar.errors import IndexCorrupt
 from lookfar.library import Library
+from lookfar.store.keywords.keyword_index import KEYWORDS
 
 NAME = "notes"
 STATES = 5
@@ -144,7 +145,7 @@ class Trial:
         for name in self.chosen:
             if chance.random() < share:
                 self.chosen[name] = chance.randrange(STATES)
-        swapped = chance.choice([*DOCUMENTS, "CURRENT", "keywords", "vectors.f16", "epoch-1/"])
+        swapped = chance.choice([*DOCUMENTS, "CURRENT", KEYWORDS, "vectors.f16", "epoch-1/"])
         state = chance.randrange(STATES)
         for name in self.chosen:
             if swapped in name and (swapped != "catalogue.db" or not name.endswith("-wal")):

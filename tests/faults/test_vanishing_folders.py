@@ -84,7 +84,7 @@ def vanishing(monkeypatch: pytest.MonkeyPatch, victim: Path) -> Iterator[list[st
 
 
 @pytest.mark.parametrize("walk", ["status", "size", "remove", "delete", "verify"])
-@pytest.mark.parametrize("inside", ["epoch-77", "epoch-77/keywords", "kept-0123456789abcdef"])
+@pytest.mark.parametrize("inside", ["epoch-77", "epoch-77/words", "kept-0123456789abcdef"])
 def test_a_folder_that_vanishes_while_it_is_listed_is_gone(
     library: Library, monkeypatch: pytest.MonkeyPatch, walk: str, inside: str
 ) -> None:
@@ -115,7 +115,7 @@ def test_walks_survive_folders_that_come_and_go(library: Library) -> None:
 
     def churn() -> None:
         while not done.is_set():
-            home = folder / "epoch-99" / "keywords"
+            home = folder / "epoch-99" / "words"
             for number in range(10):
                 (home / f"{number}").mkdir(parents=True, exist_ok=True)
                 (home / f"{number}" / "seg.term").write_bytes(b"x" * 100)

@@ -17,6 +17,7 @@ from lookfar.errors import IndexCorrupt
 from lookfar.library import Library
 from lookfar.ports import StoredDocument
 from lookfar.store.health.repair import repair
+from lookfar.store.keywords.keyword_index import KEYWORDS, LISTING
 from waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -79,11 +80,11 @@ def spoil(library: Library, what: str) -> None:
         case "no vectors":
             vectors.unlink()
         case "keywords":
-            flip(max((place / "keywords").glob("*.idx"), key=lambda each: each.stat().st_size), 9)
+            flip(max((place / KEYWORDS).glob("*.words"), key=lambda each: each.stat().st_size), 9)
         case "meta":
-            (place / "keywords" / "meta.json").write_bytes(b"{}")
+            (place / KEYWORDS / LISTING).write_bytes(b"{}")
         case "no keywords":
-            shutil.rmtree(place / "keywords")
+            shutil.rmtree(place / KEYWORDS)
         case "the pointer":
             (library.index_dir / "CURRENT").write_bytes(b"epoch-7")
         case "garbage":

@@ -24,6 +24,7 @@ from lookfar.errors import DiskFull
 from lookfar.index import build, progress
 from lookfar.index.progress import CheckpointTimer
 from lookfar.library import Library
+from lookfar.store.keywords.keyword_index import KEYWORDS, KeywordIndex
 from lookfar.store.sqlite.folder import CollectionFolder
 from lookfar.store.sqlite.write_session import EpochWriter
 
@@ -213,17 +214,15 @@ def spoil_catalogue(epoch: Path) -> None:
 
 
 def lose_keywords(epoch: Path) -> None:
-    for path in (epoch / "keywords").glob("*.idx"):
+    for path in (epoch / KEYWORDS).glob("*.words"):
         path.unlink()
 
 
 def behind_keywords(epoch: Path) -> None:
     """As if the keyword index had missed its last commits."""
-    from lookfar.store.keywords.tantivy_index import KeywordIndex
-
-    for path in (epoch / "keywords").iterdir():
+    for path in (epoch / KEYWORDS).iterdir():
         path.unlink()
-    KeywordIndex(epoch / "keywords", create=True)
+    KeywordIndex(epoch / KEYWORDS, create=True)
 
 
 @pytest.mark.parametrize(

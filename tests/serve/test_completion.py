@@ -71,7 +71,7 @@ def test_completion_opens_no_library() -> None:
     program += "try: main()\nexcept SystemExit: pass\n"
     program += "print(*sys.modules, file=sys.stderr)"
     done = run_python(program)
-    heavy = {"numpy", "tantivy", "rich", "sqlite3", "lookfar.library", "subprocess"}
+    heavy = {"numpy", "rich", "sqlite3", "lookfar.library", "subprocess"}
     assert heavy & set(done.stderr.split()) == set()
     assert "_lookfar_completion" in done.stdout
 

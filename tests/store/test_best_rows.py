@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from lookfar.store.keywords import keyword_view
+from lookfar.store.keywords import searcher
 from lookfar.store.keywords.fields import FIELDS
 from lookfar.store.vectors import vector_file
 from store.shelf import Shelf
@@ -24,23 +24,22 @@ def test_the_best_of_groups_are_the_best_of_all(levels: int, limit: int) -> None
     assert values.tolist() == scores[order].tolist()
 
 
-def test_few_and_many_documents_restrict_a_query_alike(
+def test_a_query_among_documents_gives_the_scores_of_all(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fails if entries outside the documents are scored, or if the way changes a score."""
     shelf.write({f"{name}.md": f"# {name}\n\nred engine\n\n## Two\n\nred\n" for name in "abcdef"})
     weights = dict.fromkeys(FIELDS, 1.0)
     with shelf.store.snapshot() as snapshot:
-        view = cast(Any, snapshot)._keywords
-        answers = []
-        for few in (0, 300):
-            monkeypatch.setattr(keyword_view, "_FEW_NUMBERS", few)
-            every = view.search(["red"], weights, 100)
-            some = view.search(["red", "engine"], weights, 100, [2, 5])
-            pairs = view.adjoining([("red", "engin", 1)], [key for key, _ in every])
-            answers.append((some, view.best_of_each(["red"], weights, [1, 3]), pairs))
-    assert answers[0] == answers[1]
-    some, best, pairs = answers[0]
+        keywords = cast(Any, snapshot)._keywords
+        every = dict(keywords.search(["red", "engin"], weights, 100))
+        some = keywords.search(["red", "engin"], weights, 100, [2, 5])
+        best = keywords.best_of_each(["red"], weights, [1, 3])
+        monkeypatch.setattr(searcher, "_FIRST_STAGE", 0)
+        assert (
+            keywords.search(["red", "engin"], weights, 3)[:3]
+            == sorted(every.items(), key=lambda hit: (-hit[1], hit[0]))[:3]
+        )
     assert len(some) == 4
+    assert all(every[key] == score for key, score in some)
     assert len(best) == 2
-    assert len(pairs) == 6

@@ -17,7 +17,6 @@ from lookfar.common import cores
 from lookfar.config import Settings
 from lookfar.embed.providers import open_embedder
 from lookfar.model import Filters
-from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.shared import scopes
 from lookfar.store.sqlite.snapshot import EpochSnapshot, Owners
 from lookfar.store.sqlite.store import CollectionStore
@@ -437,7 +436,7 @@ def test_erased_vectors_leave_no_codes(many: Shelf) -> None:
     assert row is not None
     codes = CoarseFile(epoch_folder(many) / "vectors.codes", many.embedder.dimensions)
     assert codes.segments(600)[row // SEGMENT].codes[row % SEGMENT].any()
-    many.store.erase(["a/1.md"], lambda _: ([""] * len(NAMES), [[""] * len(FIELDS)]), {}, retain=1)
+    many.store.erase(["a/1.md"], {}, retain=1)
     again = CoarseFile(codes.path, many.embedder.dimensions).segments(600)
     assert not again[row // SEGMENT].codes[row % SEGMENT].any()
     assert [

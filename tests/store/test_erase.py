@@ -10,11 +10,8 @@ from pathlib import Path
 import pytest
 
 from lookfar.errors import IndexBusy, NotIndexed
-from lookfar.ports import ChunkedDocument, Streams
 from lookfar.store.ground import files
 from lookfar.store.ground.files import WriterLock
-from lookfar.store.keywords.analyser import analyse
-from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.sqlite.store import CollectionStore
 from points import Died, die_at
 from store.shelf import Shelf, rows_of
@@ -22,16 +19,8 @@ from store.shelf import Shelf, rows_of
 SECRET = "zyxwvutsrq"
 
 
-def again(written: ChunkedDocument) -> Streams:
-    entries = [
-        [analyse(written.text[start:end]) if field == "body" else "" for field in FIELDS]
-        for start, end in written.spans
-    ]
-    return [""] * len(NAMES), entries
-
-
 def erase(shelf: Shelf, *uris: str) -> int:
-    return shelf.store.erase(uris, again, {}, retain=3)
+    return shelf.store.erase(uris, {}, retain=3)
 
 
 def traces(shelf: Shelf, word: str = SECRET) -> list[str]:
@@ -91,11 +80,11 @@ def test_traces_are_removed_after_a_crash(filled: Shelf, monkeypatch: pytest.Mon
     # Another process may write in between.
     filled.write({"e.md": "# E\n\ncrimson again\n"})
     assert filled.store.verify() == []
-    filled.store.finish_erasing(again)
+    filled.store.finish_erasing()
     assert traces(filled) == []
     assert filled.store.verify() == []
     assert len(filled.found("crimson")) == 4
-    filled.store.finish_erasing(again)
+    filled.store.finish_erasing()
 
 
 def test_erasing_removes_unfinished_and_damaged_epochs_too(filled: Shelf) -> None:
@@ -139,7 +128,7 @@ def test_a_crash_at_any_point_leaves_a_sound_only_copy(
         shelf = Shelf(CollectionStore(folder, only_copy=True))
         assert shelf.store.verify() == [], number
         assert "b.md" in shelf.everything()
-        shelf.store.finish_erasing(again)
+        shelf.store.finish_erasing()
         if "a.md" in shelf.everything():
             erase(shelf, "a.md")
         assert shelf.store.verify() == [], number

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from lookfar.model import Filters
-from lookfar.store.keywords import keyword_view
+from lookfar.store.keywords import live_keywords
 from lookfar.store.keywords.analyser import analyse
 from store.shelf import Shelf
 
@@ -24,14 +24,10 @@ def make_texts() -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("rare", [0, 1, 10_000])
-@pytest.mark.parametrize("few", [0, 10_000])
 def test_pairs_are_found_however_common_their_words_are(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, rare: int, few: int
+    shelf: Shelf,
 ) -> None:
-    """Protects against a phrase narrowed to the wrong entries, or to those of another field."""
-    monkeypatch.setattr(keyword_view, "_RARE_PER_KEY", rare)
-    monkeypatch.setattr(keyword_view, "_FEW_NUMBERS", few)
+    """Protects against pairs of another passage, or across two fields of one."""
     texts = make_texts()
     shelf.write({uri: f"# Note\n\n{' '.join(words)}\n" for uri, words in texts.items()})
     pairs = [(left, right, 1) for left, right in (WORDS[:2], WORDS[1:3], WORDS[3:5], WORDS[5:7])]
@@ -57,9 +53,7 @@ def test_pairs_are_found_however_common_their_words_are(
     assert having == {uri for uri in places if {WORDS[2], WORDS[5]} & set(texts[uri])}
 
 
-def test_phrases_on_two_cores_are_reported_in_their_order(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_phrases_are_reported_in_their_order(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Protects against the chunks of another phrase, and against few that stand for many."""
     texts = make_texts()
     shelf.write({uri: f"# Note\n\n{' '.join(words)}\n" for uri, words in texts.items()})
@@ -70,8 +64,8 @@ def test_phrases_on_two_cores_are_reported_in_their_order(
     ]
     most = sorted(counts)[4]
     reported = []
-    for many in (10_000, 0):
-        monkeypatch.setattr(keyword_view, "_MANY_ENTRIES", many)
+    for at_once in (10_000, 7):
+        monkeypatch.setattr(live_keywords, "_AT_ONCE", at_once)
         with shelf.store.snapshot() as snapshot:
             reported.append(snapshot.few_holding(phrases, most, Filters()))
     assert reported[0] == reported[1]

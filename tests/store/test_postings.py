@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lookfar.store.postgres import keywords, postings
+from lookfar.store.keywords import postings
+from lookfar.store.keywords.postings import Postings
+from lookfar.store.postgres import blocks, keywords
 from lookfar.store.postgres.keywords import Memory
-from lookfar.store.postgres.postings import Postings
 
 
 def _make(count: int, *, most_times: int = 9, first: int = 0, seed: int = 1) -> Postings:
@@ -51,14 +52,14 @@ def test_wanted_entries_beyond_four_bytes_match_nothing(wanted_count: int) -> No
 
 def test_a_compact_list_does_not_hold_the_bytes_of_its_block() -> None:
     """Otherwise a cached list would take twice the memory that is counted for it."""
-    ((first, _, count, data),) = postings.pack_blocks(_make(300))
-    compact = postings.unpack_block(first, count, data).compact()
+    ((first, _, count, data),) = blocks.pack_blocks(_make(300))
+    compact = blocks.unpack_block(first, count, data).compact()
     assert all(part.base is None for part in compact)
 
 
 def test_blocks_that_overlap_are_joined_in_order() -> None:
     one, other = _make(50, seed=1), _make(50, first=40, seed=2)
-    joined = postings.join([other, one])
+    joined = blocks.join([other, one])
     assert joined.keys.tolist() == sorted([*one.keys.tolist(), *other.keys.tolist()])
 
 

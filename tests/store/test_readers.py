@@ -12,7 +12,8 @@ import pytest
 from harness import amount, report
 from leaks import leaving_nothing_open
 from lookfar.model import Filters
-from lookfar.store.keywords.tantivy_index import KeywordIndex
+from lookfar.store.keywords.keyword_index import KeywordIndex, Listing
+from lookfar.store.keywords.segment import Segment
 from store.shelf import Shelf, pages, python, serving_epoch, words
 from waiting import DEADLINE
 
@@ -167,20 +168,20 @@ def test_a_snapshot_keeps_its_state(shelf: Shelf) -> None:
 def test_a_commit_while_the_keyword_index_is_reloaded_is_not_missed(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seen to fail when a view took the stamp of the last commit after its searcher."""
+    """Protects against a view with the stamp of one commit and the segments of another."""
     shelf.write({"a.md": "crimson\n"})
     assert shelf.found("crimson") == ["a.md"]
     other = Shelf(shelf.store.folder)
     other.write({"b.md": "crimson\n"})
-    original = KeywordIndex.committed
+    original = KeywordIndex._open_segments
     pending = [{"c.md": "crimson\n"}]
 
-    def committed(self: KeywordIndex) -> int:
+    def open_segments(self: KeywordIndex, listing: Listing) -> tuple[Segment, ...]:
         if pending and self is serving_epoch(shelf).keywords:
             other.write(pending.pop())
-        return original(self)
+        return original(self, listing)
 
-    monkeypatch.setattr(KeywordIndex, "committed", committed)
+    monkeypatch.setattr(KeywordIndex, "_open_segments", open_segments)
     assert "b.md" in shelf.found("crimson")
     assert pending == []
     assert sorted(shelf.found("crimson")) == ["a.md", "b.md", "c.md"]

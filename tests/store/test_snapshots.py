@@ -217,8 +217,8 @@ def test_a_write_after_a_rollback_equals_a_rebuild(three: Shelf, tmp_path: Path)
     three.write({"g.md": "# G\n\ngrey\n"})
     assert rows_of(three, "SELECT * FROM graves") == []
     assert three.store.verify() == []
-    view = serving_epoch(three).keywords.view
-    assert view.search(["magenta"], {"body": 1.0}, 10) == []
+    every = serving_epoch(three).keywords.view.live([], 1 << 40)
+    assert every.search(["magenta"], {"body": 1.0}, 10) == []
 
 
 def test_a_write_that_restores_a_dropped_text_stores_it_again(three: Shelf) -> None:

@@ -14,7 +14,7 @@ from lookfar.model import Fingerprint
 from lookfar.ports import Maker, StoredDocument
 from lookfar.store.catalogue import generations, rows
 from lookfar.store.catalogue.remembered import Remembered, State
-from lookfar.store.keywords.tantivy_files import describe_file_damage
+from lookfar.store.keywords.keyword_index import describe_damage, read_listing
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.store.sqlite.write_session import EpochWriter
 from store.shelf import SIZES, Shelf, change_row, epoch_folder, rows_of
@@ -73,7 +73,7 @@ def test_repaired_keywords_are_reopened(shelf: Shelf, other: Shelf) -> None:
     for number in range(8):
         shelf.write({"0.md": f"# Page 0\n\nround{number} kiln\n"})
     assert other.found("round7") == ["0.md"]
-    path = max(epoch_folder(shelf).glob("keywords/*.term"))
+    path = max(epoch_folder(shelf).glob("words/*.words"))
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 8
     path.write_bytes(data)
@@ -149,17 +149,14 @@ def test_results_of_two_generations_are_not_mixed() -> None:
 def test_a_large_keyword_file_is_checked_in_little_memory(shelf: Shelf) -> None:
     """Protects against a check whose memory grows with the number of words."""
     shelf.write(TEXTS)
-    path = max(epoch_folder(shelf).glob("keywords/*.term"))
-    assert describe_file_damage(path) == ""
-    path.chmod(0o600)
+    path = max(epoch_folder(shelf).glob("words/*.words"))
+    (listed,) = read_listing(path.parent).segments
+    assert describe_damage(path, listed) == ""
     with path.open("r+b") as file:
-        end = file.read()[-200:]
         file.truncate(40_000_000)
-        file.seek(0, 2)
-        file.write(end)
     tracemalloc.start()
     try:
-        assert describe_file_damage(path) == "its checksum differs"
+        assert describe_damage(path, listed._replace(size=40_000_000)) == "its checksum differs"
         assert tracemalloc.get_traced_memory()[1] < 10_000_000
     finally:
         tracemalloc.stop()

@@ -47,7 +47,7 @@ def test_help_and_version(process: Process) -> None:
 def test_help_imports_nothing_heavy() -> None:
     program = "import sys, lookfar.serve.cli.main; print(*sys.modules)"
     output = run_python(program).stdout.split()
-    heavy = {"numpy", "tantivy", "tokenizers", "rich", "sqlite3", "yaml", "lookfar.library"}
+    heavy = {"numpy", "tokenizers", "rich", "sqlite3", "yaml", "lookfar.library"}
     assert heavy & set(output) == set()
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, tzinfo
+from itertools import pairwise
 from threading import Event, Thread, current_thread
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,11 +26,10 @@ from lookfar.index.content import Content
 from lookfar.index.prepare import Prepared, Stages, embed, prepare
 from lookfar.index.words import Words
 from lookfar.model import Filters, Fingerprint
-from lookfar.ports import EVERYTHING, AllOf, ChunkedDocument, CollectionSnapshot, LeftOut
+from lookfar.ports import EVERYTHING, AllOf, CollectionSnapshot, LeftOut
 from lookfar.retrieve.locate.places import stored_places
 from lookfar.store.catalogue.scope import resolve
 from lookfar.store.keywords.analyser import terms_of
-from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.sqlite.store import CollectionStore
 from store.contract.pgserver import Open
 from store.shelf import PAGE_WEIGHTS, SIZES, WEIGHTS, Shelf, pages, words
@@ -61,15 +61,6 @@ Stop the engine. See [notes](notes.md) and [[Other]].
 NOTES = "# Notes\n\nThe engine is crimson. Tea and engine oil are different things.\n"
 OTHER = "# Other\n\nNothing about machines, only [the guide](guide.md) and amber fjords.\n"
 TEXTS = {"guide.md": GUIDE, "notes.md": NOTES, "sub/other.md": OTHER}
-
-
-def again(_: ChunkedDocument) -> tuple[list[str], list[list[str]]]:
-    raise AssertionError("nothing but what is erased has these words")
-
-
-def blank(written: ChunkedDocument) -> tuple[list[str], list[list[str]]]:
-    """Enough for entries that nobody asks for afterwards."""
-    return [""] * len(NAMES), [[""] * len(FIELDS) for _ in written.spans]
 
 
 @pytest.fixture
@@ -478,7 +469,7 @@ def test_a_second_writer_is_refused_or_waits(filled: Shelf, opened: Open) -> Non
             lambda: other.store.refuse_busy(),
             lambda: other.store.set_aside("no"),
             lambda: other.store.delete(),
-            lambda: other.store.erase(["x.md"], again, {}, retain=3),
+            lambda: other.store.erase(["x.md"], {}, retain=3),
         ):
             with pytest.raises(IndexBusy):
                 change()
@@ -777,7 +768,7 @@ def test_erasing_leaves_no_term_in_any_generation(shelf: Shelf) -> None:
     shelf.write({"a.md": "# A\n\nxyzzyfirst common\n", "b.md": "# B\n\ncommon\n"})
     shelf.write({"a.md": "# A\n\nxyzzysecond common\n"})
     shelf.write({"c.md": "# C\n\ncommon\n"})
-    went = shelf.store.erase(["a.md"], blank, {}, retain=3)
+    went = shelf.store.erase(["a.md"], {}, retain=3)
     assert went == 1
     assert set(shelf.everything()) == {"b.md", "c.md"}
     for each in shelf.store.generations():
@@ -786,7 +777,7 @@ def test_erasing_leaves_no_term_in_any_generation(shelf: Shelf) -> None:
             assert not snapshot.knows("xyzzyfirst")
             assert not snapshot.knows("xyzzysecond")
     assert shelf.store.verify() == []
-    shelf.store.finish_erasing(again)
+    shelf.store.finish_erasing()
     assert {each.uri for each in shelf.store.written()} == {"b.md", "c.md"}
     assert shelf.write({"a.md": "# A\n\nback again\n"}) == 5
 
@@ -797,7 +788,7 @@ def test_an_interrupted_erasure_is_not_damage(shelf: Shelf) -> None:
         session.erase(["a.md"])
         session.activate({})
     assert shelf.store.verify() == []
-    shelf.store.finish_erasing(blank)
+    shelf.store.finish_erasing()
     assert shelf.store.verify() == []
     assert set(shelf.everything()) == {"b.md"}
 
@@ -927,13 +918,7 @@ def test_both_stores_give_the_same_scores(
     opened: Open, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The embedded store is the reference: the same hits, the same scores."""
-    chance = random.Random(11)
-    texts: dict[str, str | None] = {}
-    for number in range(120):
-        said = " ".join(chance.choices(_WORDS, weights=range(1, 11), k=chance.randrange(5, 120)))
-        code = "```py\nember_birch = crimsonDelta\n```\n" if number % 7 == 0 else ""
-        tag, title, folder = (chance.choice(_WORDS) for _ in range(3))
-        texts[f"{folder}/{number}.md"] = f"---\ntags: [{tag}]\n---\n# {title}\n\n{said}\n\n{code}"
+    texts = _make_pages(random.Random(11))
     with ExitStack() as stack:
         shelves = [Shelf(opened()), Shelf(CollectionStore(tmp_path_factory.mktemp("measure")))]
         snapshots = []
@@ -943,15 +928,80 @@ def test_both_stores_give_the_same_scores(
         for question in ("amber", "crimson delta", "jasmine indigo harbor amber", "ember birch"):
             for limit in (5, 200):
                 here, there = (words(each, question, limit) for each in snapshots)
-                assert [score for _, score in here] == pytest.approx(
-                    [score for _, score in there], rel=1e-4
-                )
+                assert [score for _, score in here] == [score for _, score in there]
                 own, reference = (pages(each, question, limit) for each in snapshots)
-                assert [score for _, score in own] == pytest.approx(
-                    [score for _, score in reference], rel=1e-4
-                )
+                assert [score for _, score in own] == [score for _, score in reference]
         for shelf in shelves:
             shelf.store.close()
+
+
+def test_scores_depend_on_live_documents_only(
+    opened: Open, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """After twenty rounds of change and reverse everything is found as in a fresh index.
+
+    Seen to fail in the embedded store when entries of other generations counted in its statistics.
+    """
+    chance = random.Random(12)
+    texts = _make_pages(chance)
+    worn = Shelf(opened())
+    worn.write(texts)
+    for _ in range(20):
+        changed = chance.sample(sorted(texts), 25)
+        worn.write(dict(zip(changed, _make_pages(chance).values(), strict=False)))
+        gone = changed[:5]
+        worn.write(dict.fromkeys(gone))
+        worn.write({uri: texts[uri] for uri in changed})
+    fresh = Shelf(CollectionStore(tmp_path_factory.mktemp("fresh")))
+    fresh.write(texts)
+    assert _ask_everything(worn) == _ask_everything(fresh)
+    assert worn.store.verify() == []
+    worn.store.close()
+    fresh.store.close()
+
+
+def _make_pages(chance: random.Random) -> dict[str, str | None]:
+    texts: dict[str, str | None] = {}
+    for number in range(120):
+        said = " ".join(chance.choices(_WORDS, weights=range(1, 11), k=chance.randrange(5, 120)))
+        code = "```py\nember_birch = crimsonDelta\n```\n" if number % 7 == 0 else ""
+        tag, title, folder = (chance.choice(_WORDS) for _ in range(3))
+        texts[f"{folder}/{number}.md"] = f"---\ntags: [{tag}]\n---\n# {title}\n\n{said}\n\n{code}"
+    return texts
+
+
+def _ask_everything(shelf: Shelf) -> list[object]:
+    """Return what keyword queries of every kind report, by names that do not depend on the past."""
+    with shelf.store.snapshot() as snapshot:
+        uris = {each.document: each.uri for each in snapshot.facts()}
+        answers: list[object] = [snapshot.vocabulary(), snapshot.vocabulary("e", 3)]
+        for question in ("amber", "crimson delta", "jasmine indigo harbor amber", "ember birch"):
+            terms = terms_of(question)
+            found = words(snapshot, question, 40)
+            places = [place for place, _ in found]
+            pairs = [(left, right, 1) for left, right in pairwise(terms)]
+            best = snapshot.best_of_each(terms, WEIGHTS, sorted(uris), Filters())
+            answers += [
+                [(place.uri, place.start, score) for place, score in found],
+                sorted((uris[document], score) for document, score in pages(snapshot, question)),
+                sorted((place.uri, place.start, score) for place, score in best),
+                sorted(
+                    (place.uri, place.start, snapshot.adjoining(pairs, [place]) != {})
+                    for place in places
+                ),
+                sorted(
+                    (place.uri, place.start, *snapshot.wording([{terms[0]: 1.0}], [place]).values())
+                    for place in places
+                ),
+                sorted(
+                    (place.uri, place.start)
+                    for some in snapshot.few_holding([question], 500, Filters())
+                    for place in some or ()
+                ),
+                snapshot.statistics(terms),
+                snapshot.known_terms([*terms, "never"]),
+            ]
+        return answers
 
 
 # -- search by line --------------------------------------------------------------

@@ -142,7 +142,7 @@ def test_an_erased_vector_leaves_the_copies(front: Front) -> None:
             return rows
 
     before = copied()
-    writer.store.erase(["secret.md"], lambda *_: ((), []), {}, retain=3)
+    writer.store.erase(["secret.md"], {}, retain=3)
     after = copied()
     blank = [row for row, vector in enumerate(after) if not vector.any()]
     assert blank, "the secret is blank in the copy"

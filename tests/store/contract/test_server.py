@@ -27,7 +27,8 @@ from lookfar.errors import (
 from lookfar.model import Filters
 from lookfar.serve.cli.doctor.findings import Subject
 from lookfar.serve.cli.doctor.run_checks import run_checks
-from lookfar.store.postgres import keywords, postings, schema, server, vector_search
+from lookfar.store.keywords import postings, searcher
+from lookfar.store.postgres import blocks, keywords, schema, server, vector_search
 from lookfar.store.postgres.server import Halfvec, Server, translate
 from lookfar.store.postgres.store import PostgresStore
 from store.contract.pgserver import PgServer, ready, short_folder
@@ -573,7 +574,7 @@ def test_blocks_unpack_as_they_were_packed() -> None:
     chance = np.random.default_rng(5)
     wide, narrow = (10**10, 60_000), (20_000, 200)
     for size, (farthest, most) in product(
-        (1, 7, postings.MOST, postings.MOST + 1, 10_000),
+        (1, 7, blocks.MOST, blocks.MOST + 1, 10_000),
         (wide, narrow, (10**10, 200), (20_000, 60_000)),
     ):
         keys = np.sort(chance.choice(farthest, size, replace=False)).astype(np.int64)
@@ -582,13 +583,13 @@ def test_blocks_unpack_as_they_were_packed() -> None:
             chance.integers(1, most, size).astype(np.uint16),
             chance.integers(0, 256, size).astype(np.uint8),
         )
-        made = list(postings.pack_blocks(given))
+        made = list(blocks.pack_blocks(given))
         assert sum(number for _, _, number, _ in made) == size
-        assert all(number <= postings.MOST for _, _, number, _ in made)
+        assert all(number <= blocks.MOST for _, _, number, _ in made)
         if (farthest, most) == narrow:
             assert all(len(data) == 4 * number for _, _, number, data in made)
-        back = postings.join(
-            [postings.unpack_block(first, number, data) for first, _, number, data in made]
+        back = blocks.join(
+            [blocks.unpack_block(first, number, data) for first, _, number, data in made]
         )
         for field in postings.Postings._fields:
             assert np.array_equal(getattr(given, field), getattr(back, field))
@@ -625,9 +626,9 @@ def test_lists_of_common_terms_are_not_read_whole(
                 for place, score in words(snapshot, question, 4)
             ]
 
-    monkeypatch.setattr(keywords, "_FIRST_STAGE", 10**9)
+    monkeypatch.setattr(searcher, "_FIRST_STAGE", 10**9)
     whole = best(made())
-    monkeypatch.setattr(keywords, "_FIRST_STAGE", 4)
+    monkeypatch.setattr(searcher, "_FIRST_STAGE", 4)
     monkeypatch.setattr(keywords, "_WHOLE", 20)
     partly: list[bool] = []
     plain = keywords.PostgresKeywords._read_blocks
@@ -651,9 +652,9 @@ def test_many_small_blocks_are_joined(made: Made, pg: PgServer, name: str) -> No
             " FROM collections WHERE name = %s AND serving",
             (name,),
         )
-        blocks = raw.execute("SELECT count(*) FROM postings WHERE term = 'quartz'").fetchone()
-    assert blocks is not None
-    assert blocks[0] < 60, "two fields of 40 writes each"
+        stored = raw.execute("SELECT count(*) FROM postings WHERE term = 'quartz'").fetchone()
+    assert stored is not None
+    assert stored[0] < 60, "two fields of 40 writes each"
     assert len(shelf.found("quartz", 100)) == 40
     assert shelf.store.verify() == []
 

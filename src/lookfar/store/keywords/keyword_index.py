@@ -175,11 +175,6 @@ class KeywordIndex:
             raise ValueError(f"{listed.name}: it has {segment.size:,} of {listed.size:,} bytes")
         return segment
 
-    def committed(self) -> int:
-        """Return the stamp of the last commit on disk, to compare with the catalogue's."""
-        with reading(self._folder):
-            return read_listing(self._folder).stamp
-
     def reload(self) -> None:
         """Make the last commit of any process visible."""
         with self._reloading:
@@ -247,7 +242,6 @@ class KeywordIndex:
     def commit(self) -> int:
         """Make everything since the last commit durable; return the stamp to record."""
         self._flush()
-        files.fault_point("commit", self._folder.name)
         self._publish(self._listing._replace(stamp=self._listing.stamp + 1))
         return self._listing.stamp
 
@@ -265,7 +259,6 @@ class KeywordIndex:
             return
         self._buffer = None
         with suppress(LookfarError, OSError, MemoryError):
-            files.fault_point("merge", self._folder.name)
             self.reload()
             self._merge()
             self.reload()
@@ -334,6 +327,9 @@ class KeywordIndex:
             self.remove_documents(gone)
             stamp = self.commit()
             self._clear(self._listing.removed)
+            self.reload()
+            self.remove_leftovers()
+            files.sync_folder(self._folder)
         finally:
             self.abandon()
         return stamp

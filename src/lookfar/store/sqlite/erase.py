@@ -79,8 +79,6 @@ def remove_traces(epoch: Epoch, lock_quality: Callable[[], AbstractContextManage
             connection.execute("DELETE FROM meta WHERE key = ?", (TRACES,))
             seal(connection)
             commit(connection)
-    epoch.keywords.reload()
-    epoch.keywords.remove_leftovers()
 
 
 def _empty_log(connection: sqlite3.Connection) -> bool:
