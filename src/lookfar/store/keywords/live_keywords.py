@@ -15,7 +15,7 @@ from lookfar.common.recent import RecentValues
 from lookfar.errors import IndexCorrupt, from_os_error
 from lookfar.ports import Statistics
 from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NUMBERS, PAGE, Named
-from lookfar.store.keywords.postings import NONE, Postings
+from lookfar.store.keywords.postings import NONE, Impacts, Postings
 from lookfar.store.keywords.searcher import KeywordSearcher, WeightedList
 from lookfar.store.keywords.segment import (
     CHUNK_FIELDS,
@@ -35,6 +35,7 @@ _CACHED_BYTES: Final = 64_000_000
 _CACHED_TERMS: Final = 20_000
 _AT_ONCE: Final = 2_000
 """Rows whose terms are compared with a phrase at once."""
+_SAMPLED: Final = 4_096
 _BODY, _CODE = FIELDS.index("body"), FIELDS.index("code")
 
 
@@ -83,7 +84,7 @@ class LiveKeywords(KeywordSearcher):
         self._parts = parts
         self._found: dict[str, list[Mapping[int, range]]] = {}
         self._counted: dict[Named, int] = {}
-        self._lists_read: RecentValues[Named, Postings] = RecentValues(_CACHED_BYTES)
+        self._lists_read: RecentValues[Named, Impacts] = RecentValues(_CACHED_BYTES)
 
     def scored_with(self, shared: Statistics) -> LiveKeywords:
         keywords = copy(self)
@@ -148,13 +149,13 @@ class LiveKeywords(KeywordSearcher):
         self,
         lists: Sequence[WeightedList],
         among: Keys | None = None,  # noqa: ARG002  # Whole lists are read quickly, and cached.
-    ) -> dict[Named, Postings]:
-        read: dict[Named, Postings] = {}
+    ) -> dict[Named, Impacts]:
+        read: dict[Named, Impacts] = {}
         for term in lists:
             entries = self._lists_read.get(term.named)
             if entries is None:
                 with reading(self._folder):
-                    entries = self._read_list(*term.named)
+                    entries = self._read_list(*term.named).impacts(term.mean)
                 self._lists_read.add(term.named, entries, entries.nbytes)
             read[term.named] = entries
         return read
@@ -275,7 +276,7 @@ class LiveKeywords(KeywordSearcher):
 
     def _read_terms(
         self, keys: Sequence[int]
-    ) -> Iterator[tuple[Segment, NDArray[Any], NDArray[np.uint32], NDArray[np.int64]]]:
+    ) -> Iterator[tuple[Segment, NDArray[Any], NDArray[np.uint32 | np.uint16], NDArray[np.int64]]]:
         """Yield for each segment with some of these chunks: their rows, their terms, and where
         the run of each row and field ends among them."""
         wanted = np.unique(np.array(keys, dtype=np.int64))
@@ -287,8 +288,7 @@ class LiveKeywords(KeywordSearcher):
                 if live is not None:
                     rows = rows[live[rows]]
                 if len(rows):
-                    runs = rows[:, None] * CHUNK_FIELDS + np.arange(CHUNK_FIELDS)
-                    yield segment, rows, *segment.chunks.read(runs.ravel())
+                    yield segment, rows, *segment.chunks.read(rows * CHUNK_FIELDS, CHUNK_FIELDS)
 
     def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
         together: dict[bytes, int] = {}
@@ -355,13 +355,15 @@ def _intersect(lists: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
 
 
 def _match_phrase(
-    read: NDArray[np.uint32], ends: NDArray[np.int64], terms: Sequence[int], apart: int
+    read: NDArray[np.uint32 | np.uint16], ends: NDArray[np.int64], terms: Sequence[int], apart: int
 ) -> NDArray[np.int64]:
     """Return which runs have these terms in order, with at most ``apart`` others between."""
+    if not apart:
+        return _match_adjacent(read, ends, terms)
     here = starts = np.flatnonzero(read == terms[0])
     for step, term in enumerate(terms[1:], 1):
+        # The next place of the term.
         places = np.flatnonzero(read == term)
-        # The next place of the term; without others between it must be the very next one.
         at = places.searchsorted(here, "right")
         inside = at < len(places)
         starts, here = starts[inside], places[at[inside]]
@@ -369,4 +371,22 @@ def _match_phrase(
         starts, here = starts[fits], here[fits]
     runs = ends.searchsorted(starts, "right")
     found: NDArray[np.int64] = runs[here < ends[runs]]
+    return found
+
+
+def _match_adjacent(
+    read: NDArray[np.uint32 | np.uint16], ends: NDArray[np.int64], terms: Sequence[int]
+) -> NDArray[np.int64]:
+    """Return which runs have these terms beside each other.
+
+    The one that is rarest in a first part of the text is looked for, and then its neighbours.
+    """
+    sample = read[:_SAMPLED]
+    rarest = min(range(len(terms)), key=lambda at: int((sample == terms[at]).sum()))
+    starts = np.flatnonzero(read == terms[rarest]) - rarest
+    starts = starts[(starts >= 0) & (starts + len(terms) <= len(read))]
+    for step, term in enumerate(terms):
+        starts = starts[read[starts + step] == term]
+    runs = ends.searchsorted(starts, "right")
+    found: NDArray[np.int64] = runs[starts + len(terms) <= ends[runs]]
     return found

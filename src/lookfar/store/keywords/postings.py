@@ -78,20 +78,7 @@ class Postings(NamedTuple):
 
     def among(self, wanted: Keys) -> Postings:
         """Return the entries that are in ``wanted``, which is sorted."""
-        if not len(self.keys):
-            return self
-        # NumPy would copy the longer array to compare arrays of two types. What is left of the
-        # wanted numbers fits the type of the keys.
-        wanted = wanted[: np.searchsorted(wanted, self.keys[-1], "right")].astype(self.keys.dtype)
-        if len(wanted) < len(self.keys):
-            at = np.searchsorted(self.keys, wanted)
-            at[at == len(self.keys)] = 0
-            chosen = at[self.keys[at] == wanted]
-            return Postings(self.keys[chosen], self.times[chosen], self.lengths[chosen])
-        at = np.searchsorted(wanted, self.keys)
-        at[at == len(wanted)] = 0
-        matches = wanted[at] == self.keys if len(wanted) else np.zeros(len(self.keys), dtype=bool)
-        return self.only(matches)
+        return self.only(_find_wanted(self.keys, wanted))
 
     def without(self, unwanted: Keys) -> Postings:
         """Return the entries that are not in ``unwanted``, which is sorted."""
@@ -103,27 +90,58 @@ class Postings(NamedTuple):
         wanted[at[self.keys[at] == unwanted]] = False
         return self.only(wanted)
 
-    def only(self, which: NDArray[np.bool_]) -> Postings:
+    def only(self, which: NDArray[np.bool_ | np.intp]) -> Postings:
         return Postings(self.keys[which], self.times[which], self.lengths[which])
 
-    def scores(self, weight: float, mean_length: float) -> NDArray[np.float64]:
+    def impacts(self, mean_length: float) -> Impacts:
         """Return what the term adds to the score of each entry."""
         factor = _K1 * (1 - _B + _B * _DECODED / mean_length)
         if len(self.keys) < _TABULATED or self.times.max() >= _TABLE_TIMES:
-            return _score(weight, self.times.astype(np.float64), factor[self.lengths])
-        # A long list has few different entries, so each score is computed once.
-        times = np.arange(_TABLE_TIMES, dtype=np.float64)[:, None]
-        table = _score(weight, times, factor[None, :]).ravel()
-        at = (self.times.astype(np.uint16) << 8) | self.lengths
-        scores: NDArray[np.float64] = table[at]
-        return scores
+            return Impacts(self.keys, _impact(self.times.astype(np.float64), factor[self.lengths]))
+        # A long list has few different entries, so each of them is computed once.
+        table = _impact(np.arange(_TABLE_TIMES, dtype=np.float64)[:, None], factor[None, :]).ravel()
+        return Impacts(self.keys, table[(self.times.astype(np.uint16) << 8) | self.lengths])
 
 
-def _score(
-    weight: float, times: NDArray[np.float64], factor: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    scores: NDArray[np.float64] = weight * (1 + _K1) * times / (times + factor)
-    return scores
+class Impacts(NamedTuple):
+    """What a term of weight 1 adds to the score of each entry that contains it."""
+
+    keys: Keys
+    values: NDArray[np.float64]
+
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes + self.values.nbytes
+
+    def among(self, wanted: Keys) -> Impacts:
+        """Return the entries that are in ``wanted``, which is sorted."""
+        which = _find_wanted(self.keys, wanted)
+        return Impacts(self.keys[which], self.values[which])
+
+
+def _find_wanted(keys: Keys, wanted: Keys) -> NDArray[np.bool_ | np.intp]:
+    """Return which of the keys are in ``wanted``; both are sorted."""
+    if not len(keys):
+        return np.empty(0, dtype=np.intp)
+    # NumPy would copy the longer array to compare arrays of two types. What is left of the
+    # wanted numbers fits the type of the keys.
+    wanted = wanted[: np.searchsorted(wanted, keys[-1], "right")].astype(keys.dtype)
+    if len(wanted) < len(keys):
+        at = np.searchsorted(keys, wanted)
+        at[at == len(keys)] = 0
+        chosen: NDArray[np.intp] = at[keys[at] == wanted]
+        return chosen
+    at = np.searchsorted(wanted, keys)
+    at[at == len(wanted)] = 0
+    having: NDArray[np.bool_] = (
+        wanted[at] == keys if len(wanted) else np.zeros(len(keys), dtype=np.bool_)
+    )
+    return having
+
+
+def _impact(times: NDArray[np.float64], factor: NDArray[np.float64]) -> NDArray[np.float64]:
+    values: NDArray[np.float64] = (1 + _K1) * times / (times + factor)
+    return values
 
 
 NONE: Final = Postings(
@@ -146,14 +164,12 @@ def clip_times(count: int) -> int:
     return min(count, _MOST_TIMES)
 
 
-def sum_scores(
-    parts: list[tuple[Postings, NDArray[np.float64]]],
-) -> tuple[Keys, NDArray[np.float64]]:
+def sum_scores(parts: list[Impacts]) -> tuple[Keys, NDArray[np.float64]]:
     """Return each entry once, with the sum of what its terms add."""
-    keys = np.concatenate([entries.keys for entries, _ in parts]) if parts else NONE.keys
+    keys = np.concatenate([part.keys for part in parts]) if parts else NONE.keys
     if not len(keys):
         return NONE.keys, np.empty(0)
-    scores = np.concatenate([added for _, added in parts])
+    scores = np.concatenate([part.values for part in parts])
     low, high = int(keys.min()), int(keys.max())
     if high - low <= 16 * len(keys) + 65_536:
         # For dense numbers, counting is faster than sorting.

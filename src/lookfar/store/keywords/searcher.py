@@ -17,8 +17,7 @@ import numpy as np
 from lookfar.ports import KeywordHits, Statistics, Terms
 from lookfar.store.keywords import postings
 from lookfar.store.keywords.fields import FIELDS, NUMBERS, PAGE_FIELDS, Named, weigh_terms
-from lookfar.store.keywords.postings import NONE, Postings
-from lookfar.store.vectors.vector_file import best_rows
+from lookfar.store.keywords.postings import NONE, Impacts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +57,7 @@ class KeywordSearcher(ABC):
     @abstractmethod
     def _read(
         self, lists: Sequence[WeightedList], among: Keys | None = None
-    ) -> Mapping[Named, Postings]:
+    ) -> Mapping[Named, Impacts]:
         """Return the live entries of each list; at least those in ``among``, if given."""
 
     @abstractmethod
@@ -152,7 +151,7 @@ class KeywordSearcher(ABC):
         """
         left = [*accumulate((postings.bound(term.weight) for term in reversed(lists)), initial=0.0)]
         left.reverse()
-        parts: list[tuple[Postings, NDArray[np.float64]]] = []
+        parts: list[Impacts] = []
         at, budget = 0, _FIRST_STAGE
         keys, scores = NONE.keys, np.empty(0)
         while at < len(lists):
@@ -168,23 +167,28 @@ class KeywordSearcher(ABC):
                 hopeful = scores + left[at] >= least
                 keys, scores = keys[hopeful], scores[hopeful]
                 rest = self._contributions(lists[at:], keys)
-                chosen = [(Postings(keys, NONE.times, NONE.lengths), scores), *rest]
-                keys, scores = postings.sum_scores(chosen)
+                keys, scores = postings.sum_scores([Impacts(keys, scores), *rest])
                 break
         return _rank(keys, scores, limit)
 
     def _score(self, lists: Sequence[WeightedList], keys: Keys) -> tuple[Keys, NDArray[np.float64]]:
-        return postings.sum_scores(self._contributions(lists, keys) if len(keys) else [])
+        """Return the scores of those of these entries that have one of the terms."""
+        if not len(keys):
+            return NONE.keys, np.empty(0)
+        if sum(term.entries for term in lists) > _FIRST_STAGE:
+            return postings.sum_scores(self._contributions(lists, keys))
+        # Few are added up more quickly than they are looked for in each list.
+        return Impacts(*postings.sum_scores(self._contributions(lists))).among(keys)
 
     def _contributions(
         self, lists: Sequence[WeightedList], among: Keys | None = None
-    ) -> list[tuple[Postings, NDArray[np.float64]]]:
+    ) -> list[Impacts]:
         """Return what each list adds to its entries, all of them or those in ``among``."""
         read = self._read(lists, among)
-        parts: list[tuple[Postings, NDArray[np.float64]]] = []
+        parts: list[Impacts] = []
         for term in lists:
             entries = read[term.named] if among is None else read[term.named].among(among)
-            parts.append((entries, entries.scores(term.weight, term.mean)))
+            parts.append(Impacts(entries.keys, term.weight * entries.values))
         return parts
 
 
@@ -199,7 +203,9 @@ def _take_within(lists: Sequence[WeightedList], budget: int) -> Iterator[Weighte
 
 def _rank(keys: Keys, scores: NDArray[np.float64], limit: int) -> KeywordHits:
     """Return the best entries, and all that tie with the last of them."""
-    _, best = best_rows(scores, limit)
-    chosen = np.flatnonzero(scores >= best[-1]) if len(best) else np.empty(0, dtype=np.intp)
-    order, best = best_rows(scores[chosen], len(chosen))
-    return list(zip(keys[chosen[order]].tolist(), best.tolist(), strict=True))
+    if limit < len(scores):
+        least = np.partition(scores, len(scores) - limit)[len(scores) - limit]
+        chosen = np.flatnonzero(scores >= least)
+        keys, scores = keys[chosen], scores[chosen]
+    order = np.argsort(-scores, kind="stable")
+    return list(zip(keys[order].tolist(), scores[order].tolist(), strict=True))

@@ -74,14 +74,19 @@ class TokenRuns(NamedTuple):
     starts: NDArray[np.uint32]
     fields: int
 
-    def read(self, runs: NDArray[np.int64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the terms of some runs, and where each of these runs ends among them."""
-        starts = self.starts[runs].astype(np.int64)
-        counts = self.starts[runs + 1] - starts
-        ends = np.cumsum(counts)
-        places = np.arange(int(ends[-1]) if len(ends) else 0)
-        places += np.repeat(starts - (ends - counts), counts)
-        return self.take(places), ends
+    def read(
+        self, runs: NDArray[np.int64], together: int = 1
+    ) -> tuple[NDArray[np.uint32 | np.uint16], NDArray[np.int64]]:
+        """Return the terms of some runs, and of those that follow each of them if ``together``
+        says so, and where each run ends among these terms."""
+        starts = self.starts[runs[:, None] + np.arange(together + 1)].astype(np.int64)
+        ends = np.cumsum(starts[:, 1:] - starts[:, :-1])
+        parts = [slice(*part) for part in starts[:, [0, -1]].tolist()]
+        terms = np.concatenate([self.low[:0], *[self.low[part] for part in parts]])
+        if len(self.high):
+            high = np.concatenate([self.high[:0], *[self.high[part] for part in parts]])
+            return terms | high.astype(np.uint32) << 16, ends
+        return terms, ends
 
     def take(self, which: NDArray[Any] | slice) -> NDArray[np.uint32]:
         terms = self.low[which].astype(np.uint32)

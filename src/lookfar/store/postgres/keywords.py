@@ -18,7 +18,7 @@ import numpy as np
 from lookfar.ports import Statistics
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NAMES, NUMBERS, PAGE, Named
-from lookfar.store.keywords.postings import NONE, Postings
+from lookfar.store.keywords.postings import NONE, Impacts, Postings
 from lookfar.store.keywords.searcher import KeywordSearcher, WeightedList
 from lookfar.store.postgres.blocks import ENTRIES, join, tokens_key, unpack_block
 from lookfar.store.postgres.server import ServerConnection, as_array
@@ -183,7 +183,7 @@ class PostgresKeywords(KeywordSearcher):
         if not len(self._dead.documents):
             return dict(counted)
         lists = [WeightedList(named, count, 0.0, 1.0) for named, count in counted.items() if count]
-        live = self._read([term for term in lists if term.entries <= _WHOLE])
+        live = self._read_postings([term for term in lists if term.entries <= _WHOLE])
         counts = {named: len(entries.keys) for named, entries in live.items()}
         for named, count, *_ in lists:
             if named not in counts:
@@ -219,6 +219,12 @@ class PostgresKeywords(KeywordSearcher):
         )
 
     def _read(
+        self, lists: Sequence[WeightedList], among: Keys | None = None
+    ) -> dict[Named, Impacts]:
+        read = self._read_postings(lists, among)
+        return {term.named: read[term.named].impacts(term.mean) for term in lists}
+
+    def _read_postings(
         self, lists: Sequence[WeightedList], among: Keys | None = None
     ) -> dict[Named, Postings]:
         read = self._memory.find_lists(term.named for term in lists)
@@ -300,11 +306,11 @@ class PostgresKeywords(KeywordSearcher):
             if counts[names[0]]:
                 lists[field] = [WeightedList(named, counts[named], 0.0, 1.0) for named in names]
         short = [term for wanted in lists.values() for term in wanted if term.entries <= _WHOLE]
-        read = self._read(short)
+        read = self._read_postings(short)
         for field, wanted in lists.items():
             keys: Keys | None = None
             for term in wanted:
-                entries = read.get(term.named) or self._read([term], keys)[term.named]
+                entries = read.get(term.named) or self._read_postings([term], keys)[term.named]
                 keys = entries.keys if keys is None else entries.among(keys).keys
             if keys is not None and len(keys):
                 together[field] = keys
