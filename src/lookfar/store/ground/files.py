@@ -125,7 +125,7 @@ def write_fetched(path: Path, data: bytes) -> None:
             _write(file.fileno(), data, path.name)
 
 
-def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+def write_pieces(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """Replace a file atomically with these pieces, which need not fit into memory together."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
     with translate_errors(f"writing {path.name}"):

@@ -220,12 +220,12 @@ class KeywordIndex:
             self._buffer = SegmentBuffer()
             self._flushed += 1
 
-    def _write_segment(self, pieces: Iterable[bytes]) -> SegmentFile:
+    def _write_segment(self, pieces: Iterable[bytes | memoryview]) -> SegmentFile:
         name = f"{self._listing.next}{_SUFFIX}"
         self._listing = self._listing._replace(next=self._listing.next + 1)
         size = checksum = 0
 
-        def measure() -> Iterator[bytes]:
+        def measure() -> Iterator[bytes | memoryview]:
             nonlocal size, checksum
             for piece in pieces:
                 size, checksum = size + len(piece), crc32(piece, checksum)

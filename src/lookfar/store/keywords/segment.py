@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import mmap
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,6 +30,7 @@ FIELD_BITS: Final = 4
 SECTION_BITS: Final = 16
 MOST_TIMES: Final = 255
 """How often a term may occur in a row until the number is kept in a table of its own."""
+MOST_EXACT_TIMES: Final = 65_535
 CHUNK_FIELDS: Final = len(FIELDS)
 TYPES: Final = {
     "terms": "u1",
@@ -166,7 +168,9 @@ class Segment:
         return bytes(self._terms[self._term_starts[number] : self._term_starts[number + 1]])
 
     def terms(self) -> Iterator[bytes]:
-        return map(self.term, range(self.term_count))
+        """Yield all terms, in order."""
+        written = bytes(self._terms)
+        return (written[start:end] for start, end in pairwise(self._term_starts.tolist()))
 
     def find_term(self, term: bytes) -> int:
         """Return the number of the first term that is not less than ``term``."""
@@ -220,16 +224,18 @@ def _narrow(numbers: NDArray[np.uint64]) -> NDArray[np.uint32 | np.int64]:
     return numbers.astype(np.uint32) if small else numbers.astype(np.int64)
 
 
-def encode_segment(arrays: Mapping[str, NDArray[Any]], tokens: list[int]) -> Iterator[bytes]:
-    """Yield the bytes of a segment's file."""
-    header = json.dumps(
-        {"tokens": tokens, "counts": {name: len(arrays[name]) for name in TYPES}},
-        separators=(",", ":"),
-    ).encode()
+def encode_segment(
+    arrays: Mapping[str, Sequence[NDArray[Any]]], tokens: Sequence[int]
+) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a segment's file, from the parts of each array."""
+    counts = {name: sum(map(len, arrays[name])) for name in TYPES}
+    header = json.dumps({"tokens": tokens, "counts": counts}, separators=(",", ":")).encode()
     yield MAGIC + len(header).to_bytes(8, "little") + header
     at = len(MAGIC) + 8 + len(header)
     for name, kind in TYPES.items():
         yield bytes(-at % _ALIGNED)
-        data = np.ascontiguousarray(arrays[name], dtype=f"<{kind}").tobytes()
-        yield data
-        at += -at % _ALIGNED + len(data)
+        at += -at % _ALIGNED
+        for part in filter(len, arrays[name]):
+            data = np.ascontiguousarray(part, dtype=f"<{kind}").data.cast("B")
+            yield data
+            at += data.nbytes

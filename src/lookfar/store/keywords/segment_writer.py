@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from itertools import count
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import compress, count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from lookfar.store.keywords.fields import FIELDS, NAMES, NUMBERS, PAGE
-from lookfar.store.keywords.postings import clip_times, length_bytes
+from lookfar.store.keywords.postings import length_bytes
 from lookfar.store.keywords.segment import (
     CHUNK_FIELDS,
     FIELD_BITS,
+    MOST_EXACT_TIMES,
     MOST_TIMES,
     SECTION_BITS,
     Segment,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _ROW_BITS: Final = 32
 _IN_PAGE: Final = tuple(FIELDS.index(name) for name in ("body", "code"))
 _PAGE_FIELDS: Final = len(NUMBERS) - CHUNK_FIELDS
-_AT_ONCE: Final = 1_000_000
+_AT_ONCE: Final = 500_000
 """Postings that are sorted at once, at about 40 bytes each."""
 
 
@@ -70,21 +71,25 @@ class SegmentBuffer:
             (names, self._names),
         ):
             for stream in streams:
-                terms.extend(map(self._numbers.__getitem__, stream.split()))
+                if stream:
+                    terms.extend(map(self._numbers.__getitem__, stream.split()))
                 ends.append(len(terms))
         self._keys.extend(range(first_key, first_key + len(entries)))
         self._documents.append(document)
         self._chunk_starts.append(len(self._keys))
 
-    def encode(self) -> Iterator[bytes]:
+    def encode(self) -> Iterator[bytes | memoryview]:
         """Yield the bytes of a segment with these documents."""
         terms = sorted(self._numbers)
         ranks = np.empty(len(terms), dtype=np.uint32)
         ranks[np.fromiter(map(self._numbers.__getitem__, terms), np.int64, len(terms))] = np.arange(
             len(terms)
         )
-        chunks = _Runs(ranks[np.array(self._chunks[0], dtype=np.uint32)], np.array(self._chunks[1]))
-        names = _Runs(ranks[np.array(self._names[0], dtype=np.uint32)], np.array(self._names[1]))
+        read, named = (
+            ranks[np.array(tokens, dtype=np.uint32)] for tokens, _ in (self._chunks, self._names)
+        )
+        chunks = _Runs.make(read, sizes(np.array(self._chunks[1])))
+        names = _Runs.make(named, sizes(np.array(self._names[1])))
         chunk_starts = np.array(self._chunk_starts, dtype=np.int64)
         owners = np.repeat(np.arange(len(self._documents)), sizes(chunk_starts))
         rows, fields = chunks.place(CHUNK_FIELDS)
@@ -92,41 +97,39 @@ class SegmentBuffer:
         name_rows, name_fields = names.place(len(NAMES))
         postings = np.concatenate(
             [
-                _pack(chunks.terms, fields, rows),
-                _pack(names.terms, name_fields + CHUNK_FIELDS, name_rows),
-                _pack(chunks.terms[paged], np.int64(PAGE), owners[rows[paged]]),
+                _pack(read, fields, rows),
+                _pack(named, name_fields + CHUNK_FIELDS, name_rows),
+                _pack(read[paged], np.int64(PAGE), owners[rows[paged]]),
             ]
         )
-        unique, times = np.unique(postings, return_counts=True)
         lists = _Lists()
-        lists.add(unique, times)
+        lists.add(*_count_equal(_sort_packed(postings)))
         yield from _encode(
             [term.encode("utf-8", "surrogatepass") for term in terms],
             lists,
-            np.array(self._keys),
-            np.array(self._documents),
+            [np.array(self._keys)],
+            [np.array(self._documents)],
             chunk_starts,
-            chunks,
-            names,
+            [chunks],
+            [names],
         )
 
 
 class _Runs(NamedTuple):
-    """Runs of terms, by number, and where each begins; the last start is the end."""
+    """Runs of terms, by the lower and upper half of their numbers, and the length of each run."""
 
-    terms: NDArray[np.uint32]
-    starts: NDArray[Any]
+    low: NDArray[np.uint16]
+    high: NDArray[np.uint16]
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def make(cls, terms: NDArray[np.uint32], counts: NDArray[np.int64]) -> _Runs:
+        return cls(terms.astype(np.uint16), (terms >> 16).astype(np.uint16), counts)
 
     def place(self, fields: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the row and the field of each term."""
-        counts = sizes(self.starts)
-        runs = np.repeat(np.arange(len(counts)), counts)
+        runs = np.repeat(np.arange(len(self.counts)), self.counts)
         return runs // fields, runs % fields
-
-    def lengths(self, fields: int) -> NDArray[np.int64]:
-        """Return the length of each run, by field and row."""
-        counts = sizes(self.starts)
-        return np.ascontiguousarray(counts.reshape(-1, fields).T)
 
 
 def _pack(
@@ -139,11 +142,35 @@ def _pack(
     return packed
 
 
+def _sort_packed(postings: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Sort by term and field; the rows of each are in order already.
+
+    Numbers of 16 bits are sorted several times as fast as those of 64.
+    """
+    for shift in (_ROW_BITS, _ROW_BITS + FIELD_BITS):
+        keys = postings >> np.uint64(shift)
+        if shift == _ROW_BITS:
+            keys &= np.uint64((1 << FIELD_BITS) - 1)
+        small = keys.astype(np.uint16 if int(keys.max(initial=0)) < 1 << 16 else np.uint32)
+        postings = postings[np.argsort(small, kind="stable")]
+    return postings
+
+
+def _count_equal(
+    postings: NDArray[np.uint64],
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return each of these sorted postings once, and how often it occurs."""
+    first = np.ones(len(postings), dtype=np.bool_)
+    first[1:] = postings[1:] != postings[:-1]
+    starts = np.flatnonzero(first)
+    return postings[starts], np.diff(np.append(starts, len(postings)))
+
+
 class _Lists:
     """The lists of a segment, made in the order of their terms."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[NDArray[Any]]] = defaultdict(list)
+        self.parts: dict[str, list[NDArray[Any]]] = defaultdict(list)
         self._count = 0
 
     def add(self, postings: NDArray[np.uint64], times: NDArray[Any]) -> None:
@@ -163,47 +190,48 @@ class _Lists:
             ("rows", postings.astype(np.uint16)),
             ("times", np.minimum(times, MOST_TIMES).astype(np.uint8)),
             ("frequent", frequent + self._count),
-            ("frequent_times", np.fromiter(map(clip_times, times[frequent].tolist()), np.uint16)),
+            ("frequent_times", np.minimum(times[frequent].astype(np.int64), MOST_EXACT_TIMES)),
         ):
-            self._parts[name].append(part)
+            self.parts[name].append(part)
         self._count += len(postings)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        arrays = {name: np.concatenate(parts) for name, parts in self._parts.items()}
-        arrays["list_starts"] = np.append(arrays["list_starts"], self._count)
-        return arrays
+    def finish(self) -> Mapping[str, Sequence[NDArray[Any]]]:
+        self.parts["list_starts"].append(np.array([self._count]))
+        return self.parts
 
 
 def _encode(
     terms: Sequence[bytes],
     lists: _Lists,
-    keys: NDArray[Any],
-    documents: NDArray[Any],
+    keys: Sequence[NDArray[Any]],
+    documents: Sequence[NDArray[Any]],
     chunk_starts: NDArray[np.int64],
-    chunks: _Runs,
-    names: _Runs,
-) -> Iterator[bytes]:
-    lengths, name_lengths = chunks.lengths(CHUNK_FIELDS), names.lengths(len(NAMES))
-    in_page = lengths[list(_IN_PAGE)].sum(axis=0)
-    total = np.append(0, np.cumsum(in_page))
-    page_lengths = total[chunk_starts[1:]] - total[chunk_starts[:-1]]
-    pages = np.concatenate([name_lengths, page_lengths[None]])
-    arrays = {
-        **lists.arrays(),
-        "terms": np.frombuffer(b"".join(terms), dtype=np.uint8),
-        "term_starts": np.cumsum([0, *map(len, terms)]),
+    chunks: Sequence[_Runs],
+    names: Sequence[_Runs],
+) -> Iterator[bytes | memoryview]:
+    arrays: dict[str, Sequence[NDArray[Any]]] = {
+        **lists.finish(),
+        "terms": [np.frombuffer(b"".join(terms), dtype=np.uint8)],
+        "term_starts": [np.cumsum([0, *map(len, terms)])],
         "keys": keys,
         "documents": documents,
-        "chunk_starts": chunk_starts,
-        "lengths": length_bytes(lengths).ravel(),
-        "page_lengths": length_bytes(pages).ravel(),
+        "chunk_starts": [chunk_starts],
     }
-    wide = len(terms) > 1 << 16
-    for name, runs in (("tokens", chunks), ("name_tokens", names)):
-        arrays[name] = runs.terms.astype(np.uint16)
-        arrays[f"{name}_high"] = (runs.terms >> 16)[: len(runs.terms) if wide else 0]
-    arrays["token_starts"] = chunks.starts
-    arrays["name_token_starts"] = names.starts
+    counted: list[NDArray[np.int64]] = []
+    for name, parts, fields in (
+        ("tokens", chunks, CHUNK_FIELDS),
+        ("name_tokens", names, len(NAMES)),
+    ):
+        counts = np.concatenate([part.counts for part in parts])
+        arrays[name] = [part.low for part in parts]
+        arrays[f"{name}_high"] = [part.high for part in parts] if len(terms) > 1 << 16 else []
+        arrays[f"{name[:-1]}_starts"] = [np.append(0, np.cumsum(counts))]
+        counted.append(np.ascontiguousarray(counts.reshape(-1, fields).T))
+    lengths, pages = counted
+    total = np.append(0, np.cumsum(lengths[list(_IN_PAGE)].sum(axis=0)))
+    pages = np.concatenate([pages, (total[chunk_starts[1:]] - total[chunk_starts[:-1]])[None]])
+    arrays["lengths"] = [length_bytes(lengths).ravel()]
+    arrays["page_lengths"] = [length_bytes(pages).ravel()]
     yield from encode_segment(arrays, [int(field.sum()) for field in (*lengths, *pages)])
 
 
@@ -215,16 +243,28 @@ class _Kept(NamedTuple):
     rows: NDArray[np.bool_]
     everything: bool
 
-    def select(self, runs: TokenRuns, rows: NDArray[np.bool_]) -> _Runs:
-        """Return the terms of the rows that are kept."""
-        counts = sizes(runs.starts)
+    def find_terms(self) -> NDArray[np.bool_]:
+        """Return which terms occur in what is kept."""
+        occurs = np.full(self.segment.term_count, self.everything)
+        if not self.everything:
+            occurs[self.segment.chunks.take(self._choose(self.segment.chunks, self.rows))] = True
+            occurs[self.segment.names.take(self._choose(self.segment.names, self.documents))] = True
+        return occurs
+
+    def move(self, runs: TokenRuns, rows: NDArray[np.bool_], numbers: NDArray[np.uint32]) -> _Runs:
+        """Return the runs of the rows that are kept, with new numbers of their terms."""
+        kept = sizes(runs.starts)[np.repeat(rows, runs.fields)]
+        return _Runs.make(numbers[runs.take(self._choose(runs, rows))], kept)
+
+    def _choose(self, runs: TokenRuns, rows: NDArray[np.bool_]) -> NDArray[np.bool_] | slice:
         if self.everything:
-            return _Runs(runs.take(slice(None)), counts)
-        which = np.repeat(rows, runs.fields)
-        return _Runs(runs.take(np.repeat(which, counts)), counts[which])
+            return slice(None)
+        return np.repeat(np.repeat(rows, runs.fields), sizes(runs.starts))
 
 
-def merge_segments(segments: Sequence[Segment], gone: Collection[int]) -> Iterator[bytes]:
+def merge_segments(
+    segments: Sequence[Segment], gone: Collection[int]
+) -> Iterator[bytes | memoryview]:
     """Yield the bytes of one segment with what these contain, in order, but for the documents
     ``gone`` and the terms that only they contain."""
     removed = np.array(sorted(gone), dtype=np.int64)
@@ -233,59 +273,44 @@ def merge_segments(segments: Sequence[Segment], gone: Collection[int]) -> Iterat
         documents = ~np.isin(segment.documents, removed)
         rows = np.repeat(documents, segment.chunk_counts)
         kept.append(_Kept(segment, documents, rows, bool(documents.all())))
-    chunk_runs = [some.select(some.segment.chunks, some.rows) for some in kept]
-    name_runs = [some.select(some.segment.names, some.documents) for some in kept]
-    terms, numbers = _join_terms(kept, chunk_runs, name_runs)
+    terms, numbers = _join_terms(kept)
     lists = _Lists()
     for packed, times in _merge_lists(kept, numbers, len(terms)):
         lists.add(packed, times)
+    together = [*zip(kept, numbers, strict=True)]
+    counts = np.concatenate([some.segment.chunk_counts[some.documents] for some in kept])
     yield from _encode(
         terms,
         lists,
-        np.concatenate([some.segment.keys[some.rows] for some in kept]),
-        np.concatenate([some.segment.documents[some.documents] for some in kept]),
-        _ends([some.segment.chunk_counts[some.documents] for some in kept]),
-        _join_runs(chunk_runs, numbers),
-        _join_runs(name_runs, numbers),
+        [some.segment.keys[some.rows] for some in kept],
+        [some.segment.documents[some.documents] for some in kept],
+        np.append(0, np.cumsum(counts)),
+        [some.move(some.segment.chunks, some.rows, mapped) for some, mapped in together],
+        [some.move(some.segment.names, some.documents, mapped) for some, mapped in together],
     )
 
 
-def _join_terms(
-    kept: Sequence[_Kept], *runs: Sequence[_Runs]
-) -> tuple[list[bytes], list[NDArray[np.uint32]]]:
+def _join_terms(kept: Sequence[_Kept]) -> tuple[list[bytes], list[NDArray[np.uint32]]]:
     """Return the terms that occur, and for each segment the new number of each of its terms."""
-    used: list[NDArray[np.bool_]] = []
-    for at, some in enumerate(kept):
-        occurs = np.full(some.segment.term_count, some.everything)
-        if not some.everything:
-            for each in runs:
-                occurs[each[at].terms] = True
-        used.append(occurs)
-    together: set[bytes] = set()
-    written = [list(some.segment.terms()) for some in kept]
-    for terms, occurs in zip(written, used, strict=True):
-        together.update(terms[number] for number in np.flatnonzero(occurs).tolist())
-    joined = sorted(together)
-    index = {term: number for number, term in enumerate(joined)}
-    # A term that is gone gets the number of the next one, so that numbers stay in order.
+    met: defaultdict[bytes, int] = defaultdict(count().__next__)
+    """The terms in the order in which they were first met."""
+    occurring: list[NDArray[np.bool_]] = []
+    places: list[NDArray[np.uint32]] = []
+    for some in kept:
+        occurs = some.find_terms()
+        terms = compress(some.segment.terms(), occurs.tolist())
+        places.append(np.fromiter(map(met.__getitem__, terms), np.uint32, int(occurs.sum())))
+        occurring.append(occurs)
+    joined = sorted(met)
+    ranks = np.empty(len(joined), dtype=np.uint32)
+    ranks[np.fromiter(map(met.__getitem__, joined), np.int64, len(joined))] = np.arange(len(joined))
     numbers: list[NDArray[np.uint32]] = []
-    for terms, occurs in zip(written, used, strict=True):
-        mapped = np.zeros(len(terms), dtype=np.uint32)
-        which = np.flatnonzero(occurs)
-        mapped[which] = [index[terms[number]] for number in which.tolist()]
+    for occurs, place in zip(occurring, places, strict=True):
+        mapped = np.zeros(len(occurs), dtype=np.uint32)
+        mapped[occurs] = ranks[place]
+        # A term that is gone gets the number of the one before it, so that they stay in order.
         numbers.append(np.maximum.accumulate(mapped))
     return joined, numbers
-
-
-def _join_runs(runs: Sequence[_Runs], numbers: Sequence[NDArray[np.uint32]]) -> _Runs:
-    return _Runs(
-        np.concatenate([mapped[some.terms] for some, mapped in zip(runs, numbers, strict=True)]),
-        _ends([some.starts for some in runs]),
-    )
-
-
-def _ends(counts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    return np.append(0, np.cumsum(np.concatenate(counts)))
 
 
 def _merge_lists(
