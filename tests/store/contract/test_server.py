@@ -626,6 +626,7 @@ def test_lists_of_common_terms_are_not_read_whole(
                 for place, score in words(snapshot, question, 4)
             ]
 
+    monkeypatch.setattr(searcher, "_SUMMED", 0)
     monkeypatch.setattr(searcher, "_FIRST_STAGE", 10**9)
     whole = best(made())
     monkeypatch.setattr(searcher, "_FIRST_STAGE", 4)

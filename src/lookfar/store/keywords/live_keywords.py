@@ -35,7 +35,6 @@ _CACHED_BYTES: Final = 64_000_000
 _CACHED_TERMS: Final = 20_000
 _AT_ONCE: Final = 2_000
 """Rows whose terms are compared with a phrase at once."""
-_SAMPLED: Final = 4_096
 _BODY, _CODE = FIELDS.index("body"), FIELDS.index("code")
 
 
@@ -80,6 +79,7 @@ class LiveKeywords(KeywordSearcher):
     """See :class:`lookfar.ports.Keywords`."""
 
     def __init__(self, folder: Path, parts: Sequence[Part]) -> None:
+        super().__init__()
         self._folder = folder
         self._parts = parts
         self._found: dict[str, list[Mapping[int, range]]] = {}
@@ -88,7 +88,7 @@ class LiveKeywords(KeywordSearcher):
 
     def scored_with(self, shared: Statistics) -> LiveKeywords:
         keywords = copy(self)
-        keywords._shared = shared
+        KeywordSearcher.__init__(keywords, shared)
         return keywords
 
     @cached_property
@@ -222,8 +222,11 @@ class LiveKeywords(KeywordSearcher):
         last = -1
         for first in range(0, len(runs), _AT_ONCE):
             some = runs[first : first + _AT_ONCE]
-            matching = _match_phrase(*segment.chunks.read(some), numbers, apart)
-            for row in np.unique(some[matching] // CHUNK_FIELDS).tolist():
+            if apart:
+                matching = some[_match_in_order(*segment.chunks.read(some), numbers, apart)]
+            else:
+                matching = segment.chunks.find_phrase(some, numbers)
+            for row in np.unique(matching // CHUNK_FIELDS).tolist():
                 if row != last:  # Two fields of a row may have it, in two batches.
                     last = row
                     yield row
@@ -354,12 +357,10 @@ def _intersect(lists: list[NDArray[np.uint32]]) -> NDArray[np.uint32]:
     return shortest
 
 
-def _match_phrase(
+def _match_in_order(
     read: NDArray[np.uint32 | np.uint16], ends: NDArray[np.int64], terms: Sequence[int], apart: int
 ) -> NDArray[np.int64]:
     """Return which runs have these terms in order, with at most ``apart`` others between."""
-    if not apart:
-        return _match_adjacent(read, ends, terms)
     here = starts = np.flatnonzero(read == terms[0])
     for step, term in enumerate(terms[1:], 1):
         # The next place of the term.
@@ -371,22 +372,4 @@ def _match_phrase(
         starts, here = starts[fits], here[fits]
     runs = ends.searchsorted(starts, "right")
     found: NDArray[np.int64] = runs[here < ends[runs]]
-    return found
-
-
-def _match_adjacent(
-    read: NDArray[np.uint32 | np.uint16], ends: NDArray[np.int64], terms: Sequence[int]
-) -> NDArray[np.int64]:
-    """Return which runs have these terms beside each other.
-
-    The one that is rarest in a first part of the text is looked for, and then its neighbours.
-    """
-    sample = read[:_SAMPLED]
-    rarest = min(range(len(terms)), key=lambda at: int((sample == terms[at]).sum()))
-    starts = np.flatnonzero(read == terms[rarest]) - rarest
-    starts = starts[(starts >= 0) & (starts + len(terms) <= len(read))]
-    for step, term in enumerate(terms):
-        starts = starts[read[starts + step] == term]
-    runs = ends.searchsorted(starts, "right")
-    found: NDArray[np.int64] = runs[starts + len(terms) <= ends[runs]]
     return found

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 _FIRST_STAGE: Final = 20_000
 """Postings that a query reads before it checks whether more can matter."""
+_SUMMED: Final = 200_000
+"""Postings up to which those of a query are added up at once, and the sums are cached."""
+_CACHED_SUMS: Final = 8
+"""A question searches several times for the same terms, among all entries and among some."""
 _OCCURRING: Final = [NUMBERS[field] for field in (*PAGE_FIELDS, "tags")]
 """The fields that together have every term of a document."""
 
@@ -43,8 +47,11 @@ class WeightedList(NamedTuple):
 class KeywordSearcher(ABC):
     """Searches the live entries of one generation; see :class:`lookfar.ports.Keywords`."""
 
-    _shared: Statistics | None = None
-    """Statistics by which words are weighted, instead of those of this index."""
+    def __init__(self, shared: Statistics | None = None) -> None:
+        """With ``shared`` statistics, words are weighted by these instead of by those of this
+        index."""
+        self._shared = shared
+        self._sums: dict[tuple[WeightedList, ...], Impacts] = {}
 
     @abstractmethod
     def _totals(self) -> tuple[int, Mapping[int, int]]:
@@ -149,6 +156,8 @@ class KeywordSearcher(ABC):
         Lists are read from the rarest on, until the rest cannot bring another entry among the best;
         of the rest only what concerns the candidates is read.
         """
+        if (sums := self._sum(lists)) is not None:
+            return _rank(*sums, limit)
         left = [*accumulate((postings.bound(term.weight) for term in reversed(lists)), initial=0.0)]
         left.reverse()
         parts: list[Impacts] = []
@@ -175,10 +184,21 @@ class KeywordSearcher(ABC):
         """Return the scores of those of these entries that have one of the terms."""
         if not len(keys):
             return NONE.keys, np.empty(0)
-        if sum(term.entries for term in lists) > _FIRST_STAGE:
-            return postings.sum_scores(self._contributions(lists, keys))
-        # Few are added up more quickly than they are looked for in each list.
-        return Impacts(*postings.sum_scores(self._contributions(lists))).among(keys)
+        if (sums := self._sum(lists)) is not None:
+            return sums.among(keys)
+        return postings.sum_scores(self._contributions(lists, keys))
+
+    def _sum(self, lists: Sequence[WeightedList]) -> Impacts | None:
+        """Return the scores of all entries that have one of the terms; ``None`` if there are too
+        many."""
+        if sum(term.entries for term in lists) > _SUMMED:
+            return None
+        sums, wanted = self._sums, tuple(lists)
+        if wanted not in sums:
+            if len(sums) >= _CACHED_SUMS:
+                self._sums = sums = {}
+            sums[wanted] = Impacts(*postings.sum_scores(self._contributions(lists)))
+        return sums[wanted]
 
     def _contributions(
         self, lists: Sequence[WeightedList], among: Keys | None = None

@@ -31,6 +31,7 @@ SECTION_BITS: Final = 16
 MOST_TIMES: Final = 255
 """How often a term may occur in a row until the number is kept in a table of its own."""
 MOST_EXACT_TIMES: Final = 65_535
+_SAMPLED: Final = 4_096
 CHUNK_FIELDS: Final = len(FIELDS)
 TYPES: Final = {
     "terms": "u1",
@@ -89,6 +90,33 @@ class TokenRuns(NamedTuple):
             high = np.concatenate([self.high[:0], *[self.high[part] for part in parts]])
             return terms | high.astype(np.uint32) << 16, ends
         return terms, ends
+
+    def find_phrase(self, runs: NDArray[np.int64], terms: Sequence[int]) -> NDArray[np.int64]:
+        """Return those of the runs that have these terms beside each other.
+
+        The one that is rarest in a first part of the text is looked for, and then its neighbours;
+        upper halves of numbers are only compared where the lower ones match.
+        """
+        starts, stops = self.starts[runs].astype(np.int64), self.starts[runs + 1].astype(np.int64)
+        parts = [slice(*part) for part in zip(starts.tolist(), stops.tolist(), strict=True)]
+        low = np.concatenate([self.low[:0], *[self.low[part] for part in parts]])
+        lower = [term & 0xFFFF for term in terms]
+        sample = low[:_SAMPLED]
+        rarest = min(range(len(terms)), key=lambda at: int((sample == lower[at]).sum()))
+        here = np.flatnonzero(low == lower[rarest]) - rarest
+        here = here[(here >= 0) & (here + len(terms) <= len(low))]
+        for step, term in enumerate(lower):
+            here = here[low[here + step] == term]
+        ends = np.cumsum(stops - starts)
+        which = ends.searchsorted(here, "right")
+        inside = here + len(terms) <= ends[which]
+        here, which = here[inside], which[inside]
+        if len(self.high):
+            here += stops[which] - ends[which]
+            for step, term in enumerate(terms):
+                same = self.high[here + step] == term >> 16
+                here, which = here[same], which[same]
+        return runs[np.unique(which)]
 
     def take(self, which: NDArray[Any] | slice) -> NDArray[np.uint32]:
         terms = self.low[which].astype(np.uint32)

@@ -147,7 +147,7 @@ class PostgresKeywords(KeywordSearcher):
         self._memory = memory
         self._streams = streams
         self._ranges = ranges
-        self._shared = shared
+        super().__init__(shared)
 
     @property
     def _dead(self) -> _Dead:

@@ -205,7 +205,7 @@ class Epoch:
         self, connection: sqlite3.Connection, view: KeywordView, generation: int
     ) -> LiveKeywords:
         """Return the keywords of a generation; the same as before until something is committed."""
-        last = catalog.highest_numbers(connection).document
+        last = catalog.last_document(connection)
         state = view.stamp, view.segments, last, generation
         known = self._live.get(generation)
         if known is None or known[0] != state:
