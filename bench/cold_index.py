@@ -28,8 +28,7 @@ from tempfile import TemporaryDirectory
 _ROOT = Path(__file__).parent.parent
 _TIMED = ("generations", "seals")
 """Tables that are not compared: when a generation was made and how long that took, and a hash of
-it. All other rows and files are the same between two runs, except the names of keyword files,
-which tantivy chooses at random."""
+it. All other rows and files are the same between two runs."""
 # As installed, where the bytecode of all modules is on disk.
 _ENVIRONMENT = {key: os.environ[key] for key in os.environ.keys() - {"PYTHONDONTWRITEBYTECODE"}}
 _MEASURE = """
@@ -94,10 +93,8 @@ def hash_parts(index: Path) -> Iterator[tuple[str, str]]:
     connection.close()
     for name in ("vectors.f16", "signatures.bits"):
         yield name, hashlib.sha256((catalogue.parent / name).read_bytes()).hexdigest()
-    segments = sorted((catalogue.parent / "keywords").glob("*.*"), key=lambda path: path.suffix)
-    for suffix in sorted({path.suffix for path in segments} - {".json", ".lock"}):
-        files = [path.read_bytes() for path in segments if path.suffix == suffix]
-        yield f"keywords{suffix}", str(sorted(hashlib.sha256(file).hexdigest() for file in files))
+    for path in sorted((catalogue.parent / "words").glob("*.*")):
+        yield f"words/{path.name}", hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def compare(folder: Path, trees: dict[str, Path], rounds: int, work: Path) -> None:
