@@ -3,7 +3,8 @@
 It replays the calls that `strace` recorded and yields the states in which a power failure at any
 moment may leave the files. A call whose effect is unknown is an error.
 
-All writes are seen: those of `store/ground/files.py`, and those of SQLite, which syncs on its own. The assumptions about the disk are:
+All writes are seen: those of `store/ground/files.py`, and those of SQLite, which syncs on its own.
+The assumptions about the disk are:
 
 - the bytes of a file are safe once it was synced after they were written; what was written since
   is there, or lost, or there in part, or reads as zeros or as something else, and a file that

@@ -25,6 +25,7 @@ from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.ports import Store
 from lookfar.store.catalogue.erasing import has_traces
+from lookfar.store.keywords.segment import Segment
 from lookfar.store.keywords.signatures import sign
 from lookfar.store.sqlite.store import CollectionStore
 
@@ -198,7 +199,9 @@ def traces_of_two(folder: Path) -> list[str]:
     text = text_of("two").encode()
     wanted = (NAMES["two"].encode(), text, zlib.compress(text), sign(text))
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return [path.name for path in paths if any(part in path.read_bytes() for part in wanted)]
+    found = [path.name for path in paths if any(part in path.read_bytes() for part in wanted)]
+    segments = [path for path in paths if path.suffix == ".words"]
+    return found + [path.name for path in segments if Segment(path).find_lists("two")]
 
 
 def _state(store: Store, embedder: Any) -> dict[str, Any]:
@@ -233,10 +236,8 @@ def _texts(store: CollectionStore, number: int) -> str:
 
 
 def _content(snapshot: Any, embedder: Any) -> dict[str, Any]:
-    """Documents, texts, sections, chunks, spans, vectors, and answers by words and meaning.
-
-    Without the numbers below it, and without BM25 scores: they count what older generations keep.
-    """
+    """Documents, texts, sections, chunks, spans, vectors, and answers with their scores, by words and
+    by meaning, without internal numbers."""
     uris = snapshot.uris()
     uri_of = {snapshot.document(uri)["id"]: uri for uri in uris}
     chunks = {uri: snapshot.chunks(uri) for uri in uris}
@@ -253,15 +254,15 @@ def _content(snapshot: Any, embedder: Any) -> dict[str, Any]:
         },
         "words": {
             word: sorted(
-                (at.uri, at.start, at.end)
-                for at, _ in snapshot.keyword_search([word], {"body": 1.0}, 1000, Filters())
+                (at.uri, at.start, at.end, score)
+                for at, score in snapshot.keyword_search([word], {"body": 1.0}, 1000, Filters())
             )
             for word in WORDS
         },
         "pages": {
             word: sorted(
-                uri_of[document]
-                for document, _ in snapshot.page_search([word], {"page": 1.0}, 1000, Filters())
+                (uri_of[document], score)
+                for document, score in snapshot.page_search([word], {"page": 1.0}, 1000, Filters())
             )
             for word in WORDS
         },

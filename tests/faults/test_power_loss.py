@@ -6,10 +6,9 @@ state before or after a step, and once the step was done, the state after it.
 
 kill -9 proves nothing here, because the system still has what was written. So each line of the
 product that syncs is disabled in turn, and at least one trial must fail. These tests found that a
-keyword index of that time did not sync the name of its last commit, so that the catalogue could be
-ahead of it and a search waited forever; that a deleted index came back damaged; that a folder of kept vectors came
-back without its catalogue; and that a new index folder was never synced into its parent. After an
-erasure no file may contain the name, the text or the signature of what was erased: seen to fail
+deleted index came back damaged; that a folder of kept vectors came back without its catalogue; and
+that a new index folder was never synced into its parent. After an erasure no file may contain the
+name, the text, the signature or a word of what was erased: seen to fail
 with `signatures.bits` renamed and its folder not synced.
 """
 

@@ -292,7 +292,7 @@ def test_an_epoch_is_repaired_only_with_its_own_fingerprint(library: Library) ->
 # --- inserted documents -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["vectors.f16", "keywords", "CURRENT"])
+@pytest.mark.parametrize("what", ["vectors.f16", KEYWORDS, "CURRENT"])
 def test_a_database_is_repaired_without_a_source(library: Library, what: str) -> None:
     database = library.database("notes")
     database.create()
@@ -303,7 +303,7 @@ def test_a_database_is_repaired_without_a_source(library: Library, what: str) ->
     (place,) = database.index_dir.glob("epoch-*")
     if what == "vectors.f16":
         flip(place / what, 70)
-    elif what == "keywords":
+    elif what == KEYWORDS:
         shutil.rmtree(place / what)
     else:
         (database.index_dir / what).write_bytes(b"epocX-1")

@@ -12,10 +12,7 @@ SETTINGS = {"embed.provider": "hash", "index.workers": 1, "index.retain_generati
 
 
 def visible_state(library: Library) -> dict[str, Any]:
-    """Return what readers can observe, without internal numbers.
-
-    BM25 scores are excluded: they depend on versions kept by older generations.
-    """
+    """Return what readers can observe, scores included, without internal numbers."""
     embedder = library.folder().embedder
     assert embedder is not None
     with library.folder().store.snapshot() as snapshot:
@@ -31,15 +28,17 @@ def visible_state(library: Library) -> dict[str, Any]:
             "sections": {uri: snapshot.sections(uri) for uri in snapshot.uris()},
             "words": {
                 word: sorted(
-                    (at.uri, at.start, at.end, at.sha)
-                    for at, _ in snapshot.keyword_search([word], {"body": 1.0}, 1000, Filters())
+                    (at.uri, at.start, at.end, at.sha, score)
+                    for at, score in snapshot.keyword_search([word], {"body": 1.0}, 1000, Filters())
                 )
                 for word in VOCABULARY
             },
             "pages": {
                 word: sorted(
-                    uri_of[document]
-                    for document, _ in snapshot.page_search([word], {"page": 1.0}, 1000, Filters())
+                    (uri_of[document], score)
+                    for document, score in snapshot.page_search(
+                        [word], {"page": 1.0}, 1000, Filters()
+                    )
                 )
                 for word in VOCABULARY
             },

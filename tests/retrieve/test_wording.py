@@ -22,7 +22,7 @@ from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.retrievers.candidates import gather_candidates
 from lookfar.retrieve.stages.wording import find_word_pairs
-from lookfar.store.keywords.keyword_view import KeywordView
+from lookfar.store.keywords.live_keywords import LiveKeywords
 from lookfar.store.sqlite.store import CollectionStore
 from sample_files import write_files
 
@@ -308,13 +308,15 @@ def test_words_are_listed_once_until_the_folder_changes(
 ) -> None:
     """Fails if every letter typed lists the vocabulary, or if a new word is not found."""
     listed: list[str] = []
-    list_words = KeywordView.vocabulary
+    list_words = LiveKeywords.vocabulary
 
-    def note(view: KeywordView, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]:
+    def note(
+        view: LiveKeywords, prefix: str = "", most: int | None = None
+    ) -> list[tuple[str, int]]:
         listed.append(prefix)
         return list_words(view, prefix, most)
 
-    monkeypatch.setattr(KeywordView, "vocabulary", note)
+    monkeypatch.setattr(LiveKeywords, "vocabulary", note)
     library = opened({"z.md": "# Z\n\nZebras of the savannah.\n"})
     assert search_uris(library, "savanah", mode="keyword") == ["z.md"]
     assert search_uris(library, "savannahh", mode="keyword") == ["z.md"]
