@@ -236,8 +236,8 @@ def _texts(store: CollectionStore, number: int) -> str:
 
 
 def _content(snapshot: Any, embedder: Any) -> dict[str, Any]:
-    """Documents, texts, sections, chunks, spans, vectors, and answers with their scores, by words and
-    by meaning, without internal numbers."""
+    """Documents, texts, sections, chunks, spans and vectors, and answers with their scores, without
+    internal numbers."""
     uris = snapshot.uris()
     uri_of = {snapshot.document(uri)["id"]: uri for uri in uris}
     chunks = {uri: snapshot.chunks(uri) for uri in uris}
