@@ -92,18 +92,17 @@ class SegmentBuffer:
         names = _Runs.make(named, sizes(np.array(self._names[1])))
         chunk_starts = np.array(self._chunk_starts, dtype=np.int64)
         owners = np.repeat(np.arange(len(self._documents)), sizes(chunk_starts))
-        rows, fields = chunks.place(CHUNK_FIELDS)
-        paged = np.isin(fields, _IN_PAGE)
-        name_rows, name_fields = names.place(len(NAMES))
-        postings = np.concatenate(
-            [
-                _pack(read, fields, rows),
-                _pack(named, name_fields + CHUNK_FIELDS, name_rows),
-                _pack(read[paged], np.int64(PAGE), owners[rows[paged]]),
-            ]
-        )
         lists = _Lists()
-        lists.add(*_count_equal(_sort_packed(postings)))
+        for first, last in _divide(np.bincount(read, minlength=len(terms))):
+            those, rows, fields = chunks.place(read, first, last, CHUNK_FIELDS)
+            named_those, named_rows, name_fields = names.place(named, first, last, len(NAMES))
+            paged = np.isin(fields, _IN_PAGE)
+            postings = [
+                _pack(those, fields, rows),
+                _pack(named_those, name_fields + CHUNK_FIELDS, named_rows),
+                _pack(those[paged], np.int64(PAGE), owners[rows[paged]]),
+            ]
+            lists.add(*_count_equal(_sort_packed(np.concatenate(postings))))
         yield from _encode(
             [term.encode("utf-8", "surrogatepass") for term in terms],
             lists,
@@ -126,10 +125,24 @@ class _Runs(NamedTuple):
     def make(cls, terms: NDArray[np.uint32], counts: NDArray[np.int64]) -> _Runs:
         return cls(terms.astype(np.uint16), (terms >> 16).astype(np.uint16), counts)
 
-    def place(self, fields: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the row and the field of each term."""
-        runs = np.repeat(np.arange(len(self.counts)), self.counts)
-        return runs // fields, runs % fields
+    def place(
+        self, terms: NDArray[np.uint32], first: int, last: int, fields: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the terms from ``first`` to ``last`` in their order, with the row and the field
+        of each."""
+        inside = np.flatnonzero((terms >= first) & (terms < last))
+        runs = np.cumsum(self.counts).searchsorted(inside, "right")
+        return terms[inside], runs // fields, runs % fields
+
+
+def _divide(counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of terms, at least one, with not too many postings each."""
+    total, first = np.cumsum(counts), 0
+    while first < max(1, len(counts)):
+        before = int(total[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(total, before + _AT_ONCE, "right")))
+        yield first, last
+        first = last
 
 
 def _pack(
@@ -317,7 +330,7 @@ def _merge_lists(
     kept: Sequence[_Kept], numbers: Sequence[NDArray[np.uint32]], term_count: int
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[Any]]]:
     """Yield packed postings and their times, some terms at a time."""
-    counts = np.zeros(term_count + 1, dtype=np.int64)
+    counts = np.zeros(max(1, term_count), dtype=np.int64)
     sections: list[NDArray[np.int64]] = []
     for some, mapped in zip(kept, numbers, strict=True):
         segment = some.segment
@@ -332,20 +345,15 @@ def _merge_lists(
         )
         for at, some in enumerate(kept)
     ]
-    total = np.cumsum(counts)
-    first = 0
-    while first < max(1, term_count):
-        before = int(total[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(total, before + _AT_ONCE, "right")))
+    for first, last in _divide(counts):
         parts = [
-            _read_lists(some, owner, mapped, first, min(last, term_count))
+            _read_lists(some, owner, mapped, first, last)
             for some, owner, mapped in zip(kept, sections, moved, strict=True)
         ]
         packed = np.concatenate([part for part, _ in parts])
         times = np.concatenate([part for _, part in parts])
         order = np.argsort(packed, kind="stable")
         yield packed[order], times[order]
-        first = last
 
 
 def _read_lists(
