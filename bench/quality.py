@@ -342,8 +342,8 @@ def doubt(sets: list[Set], settings: SearchSettings) -> None:
 def judge(at: Set, asking: Set, settings: SearchSettings) -> Iterator[Judged]:
     """Ask up to 200 questions of one set about the documents of another, or of the same."""
     mode = "hybrid" if at.embedder else "keyword"
-    for query, ranking, sources in at.rankings(settings, mode, asking.queries[:200]):
-        confidence = choose_confidently(ranking, sources, settings)[2]
+    for query, ranking, _ in at.rankings(settings, mode, asking.queries[:200]):
+        confidence = choose_confidently(ranking)[2]
         uris = (ranking.candidates[number].place.uri for number in ranking.order())
         ranked = list(dict.fromkeys(uri.removesuffix(at.ending) for uri in uris))[:DEPTH]
         group = FOREIGN

@@ -35,7 +35,7 @@ from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.ranking import Plan, Source
-from lookfar.retrieve.search import collect_candidates, make_stages, search
+from lookfar.retrieve.search import apply_stages, collect_candidates, search
 
 T = TypeVar("T")
 _ANSWER = """
@@ -108,9 +108,7 @@ def steps(library: Library, queries: list[str]) -> None:
         with library.folder().store.snapshot() as snapshot:
             asked = [Source("bench", plan, snapshot, library.folder().readable)]
             ranking = step("candidates", collect_candidates, asked, chosen)
-            for stage in make_stages(chosen, asked):
-                name = stage.__qualname__.partition(".")[0]
-                ranking = step(name, stage, ranking)
+            ranking = step("stages", apply_stages, ranking)
             best, _ = step("choose", choose_passages, ranking, asked, chosen)
             step("excerpt", cite, best, asked, max_chars=4000, explain=None)
     for name, seconds in spent.items():

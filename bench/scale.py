@@ -290,11 +290,10 @@ def steps(library: Any, questions: Sequence[str]) -> Figures:
     from lookfar import Filters
     from lookfar.retrieve.answer.choose import choose_passages
     from lookfar.retrieve.answer.excerpt import cite
-    from lookfar.retrieve.question.field_weights import chunk_weights, page_weights
-    from lookfar.retrieve.question.plan import make_plan
+    from lookfar.retrieve.question.plan import field_weights, make_plan
     from lookfar.retrieve.ranking import Source
     from lookfar.retrieve.retrievers import candidates
-    from lookfar.retrieve.search import collect_candidates, make_stages
+    from lookfar.retrieve.search import apply_stages, collect_candidates
 
     spent: dict[str, list[float]] = defaultdict(list)
 
@@ -313,14 +312,13 @@ def steps(library: Any, questions: Sequence[str]) -> Figures:
         with folder.store.snapshot() as snapshot:
             asked = [Source("bench", plan, snapshot, folder.readable)]
             terms = candidates._weigh_terms(plan, snapshot)
-            chunks, pages = chunk_weights(chosen), page_weights(chosen)
+            chunks, pages = field_weights(chosen)
             limit = chosen.candidates
             step("of which pages", snapshot.page_search, terms, pages, limit, Filters())
             step("of which words", snapshot.keyword_search, terms, chunks, limit, Filters())
             step("of which vectors", snapshot.vector_search, plan.vector, limit, Filters())
             ranking = step("candidates", collect_candidates, asked, chosen)
-            for stage in make_stages(chosen, asked):
-                ranking = step(stage.__qualname__.partition(".")[0], stage, ranking)
+            ranking = step("stages", apply_stages, ranking)
             best, _ = step("choose", choose_passages, ranking, asked, chosen)
             step("cite", cite, best, asked, max_chars=4000, explain=None)
     return {name: round(median(each), 2) for name, each in spent.items()}

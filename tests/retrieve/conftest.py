@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from lookfar.config import SearchSettings
 from lookfar.model import Filters, Mode
 from lookfar.ports import Place
 from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking
+
+VECTOR = np.ones(4, dtype=np.float32)
+"""Of a question; only its shape counts."""
 
 
 def place(
@@ -48,12 +53,15 @@ def ranking(
     *,
     mode: Mode = "hybrid",
     terms: tuple[str, ...] = ("word",),
-    vector: object = object(),
+    vector: object = VECTOR,
     trust: float = 1.0,
     top_k: int = 10,
+    settings: SearchSettings | None = None,
 ) -> Ranking:
     plan = Plan("word", mode, top_k, Filters(), terms, {}, vector, trust)  # type: ignore[arg-type]
-    empty = Ranking(plan, Candidates(candidates), (0.0,) * len(candidates))
+    none = (0.0,) * len(candidates)
+    settings = settings or SearchSettings()
+    empty = Ranking(plan, Candidates(candidates), none, settings=settings)
     return empty.add_step("made", scores, lambda _: "by hand") if scores else empty
 
 

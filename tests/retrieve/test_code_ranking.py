@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,7 +12,7 @@ from lookfar.model import Lane
 from lookfar.ports import Definition, Place
 from lookfar.retrieve.locate.file_names import find_major_version
 from lookfar.retrieve.ranking import Candidate, Ranking
-from lookfar.retrieve.stages import aside, code
+from lookfar.retrieve.stages import code
 from lookfar.retrieve.stages.fuse import fuse_by_score
 from lookfar.store.keywords.analyser import terms_of
 
@@ -75,41 +75,51 @@ def test_named_folder_boosts_files_below_it(rank_files: Callable[..., Ranking]) 
     assert ranked.scores[1] - 0.5 == pytest.approx(code.FOLDER_NAME / 2)
 
 
-def test_definition_comes_before_mention(rank_files: Callable[..., Ranking]) -> None:
-    names = {"a.py": ["helper"], "b.py": ["other", "parse_args"]}
+class Defining:
+    """A source whose files define these names."""
 
-    def defined(candidates: Sequence[Candidate]) -> dict[Candidate, list[Definition]]:
+    def __init__(self, ranking: Ranking, names: Mapping[str, Sequence[str]]) -> None:
+        self.asked: list[Sequence[int]] = []
+        self._names = {c.place.document: names.get(c.place.uri, ()) for c in ranking.candidates}
+
+    @property
+    def snapshot(self) -> Defining:
+        return self
+
+    def definitions(self, documents: Sequence[int]) -> dict[int, list[Definition]]:
+        self.asked.append(documents)
         return {
-            candidate: [
-                Definition(0, name, "function", False) for name in names[candidate.place.uri]
-            ]
-            for candidate in candidates
+            document: [Definition(0, name, "function", False) for name in self._names[document]]
+            for document in documents
         }
 
-    stage = code.judge_definitions(defined, [code.boost_definitions])
-    ranked = stage(rank_files("parse_args", "a.py", "b.py"))
+
+def add_definitions(ranking: Ranking, names: Mapping[str, Sequence[str]]) -> Ranking:
+    source = Defining(ranking, names)
+    return replace(ranking, sources=[source])  # type: ignore[list-item]
+
+
+def test_definition_comes_before_mention(rank_files: Callable[..., Ranking]) -> None:
+    names = {"a.py": ["helper"], "b.py": ["other", "parse_args"]}
+    ranked = add_definitions(rank_files("parse_args", "a.py", "b.py"), names)
+    ranked = code.boost_definitions(ranked)
     assert first(ranked) == "b.py"
     assert ranked.scores[1] - 0.5 == pytest.approx(code.EXACT_DEFINITION)
     assert ranked.explain(1)[-1].note == "it defines parse_args"
-    half = stage(rank_files("parse them", "a.py", "b.py"))
+    half = add_definitions(rank_files("parse them", "a.py", "b.py"), names)
     # Half of its name matches, and covers half of the question.
-    assert half.scores[1] - 0.5 == pytest.approx(code.DEFINITION / 4)
+    assert code.boost_definitions(half).scores[1] - 0.5 == pytest.approx(code.DEFINITION / 4)
 
 
 def test_in_packages_definitions_count_more_than_files(
     rank_files: Callable[..., Ranking],
 ) -> None:
     """People use the definitions of a package and seldom see its files."""
-    names = {"types.py": "convert", "core.py": "choice_type"}
-
-    def defined(candidates: Sequence[Candidate]) -> dict[Candidate, list[Definition]]:
-        return {c: [Definition(0, names[c.place.uri], "class", False)] for c in candidates}
-
-    ranking = rank_files("choice type", "types.py", "core.py")
-    judge = code.judge_definitions(defined, [code.boost_definitions])
-    assert first(judge(code.boost_file_names(ranking))) == "types.py"
+    names = {"types.py": ["convert"], "core.py": ["choice_type"]}
+    ranking = add_definitions(rank_files("choice type", "types.py", "core.py"), names)
+    assert first(code.boost_definitions(code.boost_file_names(ranking))) == "types.py"
     package = replace(ranking, packages={0: 8})
-    assert first(judge(code.boost_file_names(package))) == "core.py"
+    assert first(code.boost_definitions(code.boost_file_names(package))) == "core.py"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +140,7 @@ def test_inner_and_earlier_code_of_a_package_is_demoted(
     ranking = replace(ranking, scores=(0.6, 0.55, 0.5))
     if major is not None:
         ranking = replace(ranking, packages={0: major})
-    assert first(aside.demote_inner_code(ranking)) == first_uri
+    assert first(code.demote_inner_code(ranking)) == first_uri
 
 
 @pytest.mark.parametrize(
@@ -160,40 +170,34 @@ def test_definitions_of_all_code_are_read_once(
     prose = Candidate(make_place(101, document=101), 1, 1, 0)
     scores = [at / 100 for at in range(101)]
     ranking = make_ranking([*candidates, prose], scores, top_k=1)
-    seen: list[list[Candidate]] = []
-
-    def look_up(near: Iterable[Candidate]) -> dict[Candidate, list[Definition]]:
-        seen.append(list(near))
-        return {}
-
-    judges = [code.boost_definitions, code.boost_definitions]
-    code.judge_definitions(look_up, judges)(ranking)
-    assert seen == [candidates]
+    source = Defining(ranking, {})
+    code.boost_definitions(replace(ranking, sources=[source]))  # type: ignore[list-item]
+    assert source.asked == [list(range(1, 101))]
 
 
 @pytest.mark.parametrize(
     ("uri", "counts"),
     [
         ("src/core.py", 1.0),
-        ("tests/core.py", aside.ASIDE),
-        ("pkg/core_test.go", aside.ASIDE),
-        ("src/CoreTest.java", aside.ASIDE),
-        ("web/core.spec.ts", aside.ASIDE),
+        ("tests/core.py", code.ASIDE),
+        ("pkg/core_test.go", code.ASIDE),
+        ("src/CoreTest.java", code.ASIDE),
+        ("web/core.spec.ts", code.ASIDE),
         ("src/contest.py", 1.0),
         ("lib/testing.py", 1.0),
-        ("types/core.d.ts", aside.MARGINAL),
-        ("examples/core.py", aside.MARGINAL),
-        ("examples/tests/core.py", aside.ASIDE * aside.MARGINAL),
+        ("types/core.d.ts", code.MARGINAL),
+        ("examples/core.py", code.MARGINAL),
+        ("examples/tests/core.py", code.ASIDE * code.MARGINAL),
     ],
 )
 def test_tests_and_marginal_files_are_demoted(
     rank_files: Callable[..., Ranking], uri: str, counts: float
 ) -> None:
-    assert aside.demote_tests(rank_files("core", uri)).scores[0] == pytest.approx(0.5 * counts)
+    assert code.demote_aside(rank_files("core", uri)).scores[0] == pytest.approx(0.5 * counts)
 
 
 def test_tests_are_not_demoted_if_asked_for(rank_files: Callable[..., Ranking]) -> None:
-    assert aside.demote_tests(rank_files("core test", "tests/core.py")).scores == (0.5,)
+    assert code.demote_aside(rank_files("core test", "tests/core.py")).scores == (0.5,)
 
 
 def test_further_passages_of_a_file_are_demoted(
@@ -217,9 +221,9 @@ def test_prose_is_not_changed(rank_files: Callable[..., Ranking]) -> None:
     prose = rank_files("json reader", "tests/json_reader.md", "b.md", lane="docs")
     for stage in (
         code.boost_file_names,
-        code.judge_definitions(lambda _: {}, [code.boost_definitions]),
-        aside.demote_tests,
-        aside.demote_inner_code,
+        code.boost_definitions,
+        code.demote_aside,
+        code.demote_inner_code,
         code.demote_repeats,
     ):
         assert stage(prose).scores == prose.scores
@@ -257,7 +261,7 @@ def test_file_is_scored_by_its_best_chunks_together(
         for place, keyword, page in zip(places, (4.0, 4.0, 4.0), (1.0, 1.0, 9.0), strict=True)
     ]
     ranking = make_ranking(candidates, mode="keyword", vector=None)
-    fused = fuse_by_score(SearchSettings())(ranking)
+    fused = fuse_by_score(ranking)
     # 0.625 for the chunk, and up to 0.375 for its file, relative to the best file.
     assert fused.scores == pytest.approx((1.0, 1.0, 0.625 + 0.375 / 2))
 
@@ -270,10 +274,8 @@ def test_vectors_count_more_for_code_than_for_prose(
             Candidate(make_place(1, document=1)._replace(lane=lane), 1.0, 1.0, 0.1),
             Candidate(make_place(2, document=2)._replace(lane=lane), 0.0, 0.0, 0.9),
         ]
-        fused = fuse_by_score(SearchSettings(vector_weight=0.25, keyword_weight=0.75))(
-            make_ranking(candidates)
-        )
-        return fused.scores[1]
+        settings = SearchSettings(vector_weight=0.25, keyword_weight=0.75)
+        return fuse_by_score(make_ranking(candidates, settings=settings)).scores[1]
 
     assert near("docs") == pytest.approx(0.25)
     assert near("code") == pytest.approx(0.8 * 0.625 + 0.375)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from lookfar import Library, config
+from lookfar.config import SearchSettings
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index.build import Build
 from lookfar.library.compat import add_linked, boost_community
 from lookfar.model import Filters
 from lookfar.ports import CollectionSnapshot
 from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking, Source
-from lookfar.retrieve.stages import entries
-from lookfar.retrieve.stages.entries import Entry, forget_entries, split_entries
+from lookfar.retrieve.stages import links
+from lookfar.retrieve.stages.links import Entry, forget_entries, split_entries
 from lookfar.retrieve.stages.recency import boost_recent
 from lookfar.sources.confine import Root
 from lookfar.store.sqlite.store import CollectionStore
@@ -98,7 +100,7 @@ def describe_links(ranking: Ranking, uri: str) -> list[str]:
 def test_linked_documents_are_added_with_half_the_score(ask: Ask) -> None:
     """Documents already found have at least half, and no second link is followed."""
     ranking, sources = ask({"notes/one.md": 0.8, "tool.py": 0.1})
-    joined = add_linked(1, sources)(ranking)
+    joined = add_linked(replace(ranking, sources=sources), 1)
     assert scores(joined) == {"notes/one.md": 0.8, "tool.py": 0.4, "guide/install.md": 0.4}
     at = len(joined.candidates) - 1
     assert [step.stage for step in joined.explain(at)] == ["neighbour"]
@@ -108,13 +110,13 @@ def test_linked_documents_are_added_with_half_the_score(ask: Ask) -> None:
 
 def test_code_is_never_a_seed(ask: Ask) -> None:
     ranking, sources = ask({"tool.py": 0.9, "setup.md": 0.5})
-    assert scores(add_linked(1, sources)(ranking))["guide.md"] == 0.25
+    assert scores(add_linked(replace(ranking, sources=sources), 1))["guide.md"] == 0.25
 
 
 def test_filtered_documents_are_not_added(ask: Ask) -> None:
     for filters in (Filters(prefix="notes/"), Filters(glob="notes/*.md")):
         ranking, sources = ask({"notes/one.md": 0.8}, filters)
-        assert scores(add_linked(1, sources)(ranking)) == {"notes/one.md": 0.8}
+        assert scores(add_linked(replace(ranking, sources=sources), 1)) == {"notes/one.md": 0.8}
 
 
 # --- communities ----------------------------------------------------------------------------------
@@ -125,18 +127,18 @@ def test_community_of_the_best_counts_more(ask: Ask) -> None:
     ranking, sources = ask(
         {"guide.md": 0.8, "colours.md": 0.5, "tests/test_plan.md": 0.5, "alone.md": 0.5}
     )
-    lifted = boost_community(1, 1.1, sources)(ranking)
+    lifted = boost_community(replace(ranking, sources=sources), 1)
     assert scores(lifted) == {
         "guide.md": 0.88, "colours.md": 0.55, "tests/test_plan.md": 0.5, "alone.md": 0.5,
     }  # fmt: skip
     assert describe_links(lifted, "colours.md") == ["community: in a community of the best hits"]
-    both = boost_community(2, 1.1, sources)(ask({"guide.md": 0.8, "tests/test_plan.md": 0.5})[0])
-    assert scores(both) == {"guide.md": 0.88, "tests/test_plan.md": 0.55}
+    both = replace(ask({"guide.md": 0.8, "tests/test_plan.md": 0.5})[0], sources=sources)
+    assert scores(boost_community(both, 2)) == {"guide.md": 0.88, "tests/test_plan.md": 0.55}
 
 
 def test_document_without_links_has_no_community(ask: Ask) -> None:
     ranking, sources = ask({"alone.md": 0.8, "guide.md": 0.5})
-    assert scores(boost_community(1, 1.1, sources)(ranking)) == scores(ranking)
+    assert scores(boost_community(replace(ranking, sources=sources), 1)) == scores(ranking)
 
 
 # --- age ------------------------------------------------------------------------------------------
@@ -161,15 +163,16 @@ def test_recently_changed_documents_count_more(
     document = snapshot.document("guide.md")
     assert document is not None
     now = document["mtime_ns"] / 1e9 + days * DAY
-    # The order of the tiers does not matter.
-    lifted = boost_recent([(30, 1.1), (7, 1.2)], sources, clock=lambda: now)(ranking)
+    enabled = replace(ranking, sources=sources, settings=SearchSettings(recency=True))
+    lifted = boost_recent(enabled, clock=lambda: now)
     assert scores(lifted) == {"guide.md": pytest.approx(0.5 * factor)}
     assert describe_links(lifted, "guide.md") == note
 
 
 def test_age_counts_only_if_enabled(ask: Ask) -> None:
     ranking, sources = ask({"guide.md": 0.5})
-    assert boost_recent([], sources)(ranking) is ranking
+    ranking = replace(ranking, sources=sources)
+    assert boost_recent(ranking) is ranking
 
 
 # --- by description -------------------------------------------------------------------------------
@@ -252,7 +255,7 @@ def test_entries_are_read_once_and_again_after_an_edit(
         split.append(text)
         return split_entries(text)
 
-    monkeypatch.setattr(entries, "split_entries", note)
+    monkeypatch.setattr(links, "split_entries", note)
     with Library.open(root, index_dir=tmp_path / "indexes") as library:
         assert list_described(library) == ["colours.md"]
         first = list(split)

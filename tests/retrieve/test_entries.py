@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from lookfar.retrieve.stages.entries import (
-    PassageEntries,
-    find_known,
-    split_entries,
-    split_passage,
-)
+from lookfar.retrieve.stages.links import PassageEntries, split_entries
 
 OVERVIEW = """\
 # Keys
@@ -80,12 +75,6 @@ def test_first_lines_are_spelt_out_in_the_order_of_the_entries() -> None:
     lines = PassageEntries(OVERVIEW).spell_first_lines().split("\n")
     assert len(lines) == len(split_entries(OVERVIEW))
     assert lines[:3] == [" you can create keys ", " keys rotate ", " replaces a key "]
-
-
-def test_entries_are_kept_by_the_hash_of_their_passage() -> None:
-    assert find_known(b"of no passage") is None
-    entries = split_passage(b"of this passage", OVERVIEW)
-    assert find_known(b"of this passage") is entries
 
 
 def test_any_text_can_be_split() -> None:

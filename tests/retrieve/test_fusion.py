@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lookfar.config import SearchSettings
 from lookfar.embed.bundled import BundledEmbedder
-from lookfar.library.compat import fuse_by_rank, make_compatible_stages, weigh_by_variance
+from lookfar.library.compat import choose_ways, fuse_by_rank, weigh_by_variance
 from lookfar.model import Lane
 from lookfar.ports import Place
 from lookfar.retrieve.answer.relevance import (
@@ -24,11 +25,19 @@ from lookfar.retrieve.answer.relevance import (
     measure_relevance,
 )
 from lookfar.retrieve.ranking import Candidate, Candidates, NamedPlace, Ranking
-from lookfar.retrieve.search import make_stages
+from lookfar.retrieve.search import USUAL
 from lookfar.retrieve.stages.fuse import fuse_by_score
 
 MakePlace = Callable[..., Place]
 MakeRanking = Callable[..., Ranking]
+
+
+def set_to(ranking: Ranking, **settings: Any) -> Ranking:
+    return replace(ranking, settings=SearchSettings(**settings))
+
+
+def by_rank(ranking: Ranking, vector: float, keyword: float) -> Ranking:
+    return fuse_by_rank(set_to(ranking, vector_weight=vector, keyword_weight=keyword))
 
 
 @pytest.fixture
@@ -45,7 +54,7 @@ def four(make_place: MakePlace, make_ranking: MakeRanking) -> Ranking:
 
 def test_ranks_are_fused_by_their_reciprocals(four: Ranking) -> None:
     """With k = 60: 1/61, 1/62 and 1/63 by rank, relative to the best possible sum."""
-    fused = fuse_by_rank(0.5, 0.5, 60)(four)
+    fused = by_rank(four, 0.5, 0.5)
     best = 1 / 61
     assert fused.scores == pytest.approx(
         (
@@ -59,9 +68,9 @@ def test_ranks_are_fused_by_their_reciprocals(four: Ranking) -> None:
 
 
 def test_ranks_are_weighted(four: Ranking) -> None:
-    words = fuse_by_rank(0.0, 1.0, 60)(four)
+    words = by_rank(four, 0.0, 1.0)
     assert words.scores == pytest.approx((1.0, 61 / 62, 0.0, 0.0))
-    near = fuse_by_rank(1.0, 0.0, 60)(four)
+    near = by_rank(four, 1.0, 0.0)
     assert near.order()[:3] == [2, 1, 0]
 
 
@@ -74,7 +83,7 @@ def test_page_matches_rank_behind_chunk_matches(
             Candidate(make_place(2, document=2), 0.1, 0.1, 0.0),
         ]
     )
-    assert fuse_by_rank(0.0, 1.0, 60)(ranking).scores == pytest.approx((61 / 62, 1.0))
+    assert by_rank(ranking, 0.0, 1.0).scores == pytest.approx((61 / 62, 1.0))
 
 
 def test_retriever_with_little_variance_counts_less(
@@ -88,42 +97,47 @@ def test_retriever_with_little_variance_counts_less(
             for at in range(1, 11)
         ]
     )
-    near, by_words = weigh_by_variance(0.1, 0.1)(ranking, 0.5, 0.5)
+    near, by_words = weigh_by_variance(
+        set_to(ranking, variance_threshold=0.1, min_weight_factor=0.1), 0.5, 0.5
+    )
     assert (near, by_words) == pytest.approx((0.45 / 0.95, 0.5 / 0.95))
-    assert weigh_by_variance(0.05, 0.1)(ranking, 0.5, 0.5) == pytest.approx((0.5, 0.5))
+    assert weigh_by_variance(
+        set_to(ranking, variance_threshold=0.05, min_weight_factor=0.1), 0.5, 0.5
+    ) == pytest.approx((0.5, 0.5))
     # A retriever without any variance still has the minimum weight.
     flat = replace(
         ranking, candidates=Candidates(c._replace(vector=0.4) for c in ranking.candidates)
     )
-    assert weigh_by_variance(0.1, 0.2)(flat, 0.5, 0.5) == pytest.approx((0.1 / 0.6, 0.5 / 0.6))
+    assert weigh_by_variance(
+        set_to(flat, variance_threshold=0.1, min_weight_factor=0.2), 0.5, 0.5
+    ) == pytest.approx((0.1 / 0.6, 0.5 / 0.6))
     # A single retriever keeps its weight.
-    assert weigh_by_variance(0.1, 0.1)(ranking, 0.0, 0.75) == (0.0, 0.75)
+    assert weigh_by_variance(
+        set_to(ranking, variance_threshold=0.1, min_weight_factor=0.1), 0.0, 0.75
+    ) == (0.0, 0.75)
 
 
 def test_weights_by_variance_reach_the_fusion(four: Ranking) -> None:
     def silent(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
         return 0.0, meaning + words
 
-    fused = fuse_by_score(SearchSettings(boosts=False), silent)(four)
+    fused = fuse_by_score(set_to(four, boosts=False), silent)
     assert fused.scores == pytest.approx((1.0, 5 / 9, 0.0, 0.0))
 
 
 @pytest.mark.parametrize(("alpha", "order"), [(0.0, [0, 1]), (1.0, [2, 1])])
 def test_alpha_is_the_share_of_vectors(four: Ranking, alpha: float, order: list[int]) -> None:
-    fuse = make_stages(SearchSettings(alpha=alpha), ())[0]
-    assert fuse(four).order()[:2] == order
+    assert fuse_by_score(set_to(four, alpha=alpha)).order()[:2] == order
 
 
 def test_fusion_is_chosen_by_a_setting(four: Ranking) -> None:
-    fuse = make_compatible_stages(
-        SearchSettings(fusion="rrf", vector_weight=0.5, keyword_weight=0.5), ()
-    )[0]
-    assert fuse(four).scores == fuse_by_rank(0.5, 0.5, 60)(four).scores
+    ranks = SearchSettings(fusion="rrf", vector_weight=0.5, keyword_weight=0.5)
+    fused = choose_ways(ranks).fuse(replace(four, settings=ranks))
+    assert fused.scores == by_rank(four, 0.5, 0.5).scores
     weighed = SearchSettings(dynamic_weights=True, variance_threshold=1, min_weight_factor=1)
-    assert (
-        make_compatible_stages(weighed, ())[0](four).scores
-        == make_stages(SearchSettings(), ())[0](four).scores
-    )
+    fused = choose_ways(weighed).fuse(replace(four, settings=weighed))
+    assert fused.scores == USUAL.fuse(four).scores
+    assert choose_ways(SearchSettings()) == USUAL
 
 
 def test_the_fit_is_measured_of_the_best_candidate(four: Ranking) -> None:
@@ -199,9 +213,8 @@ def test_confidence_has_three_levels(
 def test_words_that_do_not_occur_have_no_vote(four: Ranking) -> None:
     """Seen to fail when words always had their full weight: a Japanese question about English pages
     was decided by the few Latin letters in it."""
-    settings = SearchSettings()
     known, unknown, by_meaning = (
-        make_stages(settings, ())[0](ranking)
+        fuse_by_score(ranking)
         for ranking in (
             four,
             replace(four, known_share=0.0),
@@ -232,12 +245,13 @@ def test_cosines_of_two_models_share_one_range(
         Candidate(make_place(at, document=at)._replace(lane=lane), 0.0, 0.0, value)
         for at, (value, lane) in enumerate(near, 1)
     ]
-    one = make_ranking(candidates, mode="vector", vector=np.ones(4))
-    two = make_ranking(candidates, mode="vector", vector=np.ones((2, 4)))
-    fuse = fuse_by_score(SearchSettings(alpha=1.0, boosts=False))
-    prose = [score for score, each in zip(fuse(one).scores, near, strict=True) if each[1] == "docs"]
+    settings = SearchSettings(alpha=1.0, boosts=False)
+    one = make_ranking(candidates, mode="vector", vector=np.ones(4), settings=settings)
+    two = make_ranking(candidates, mode="vector", vector=np.ones((2, 4)), settings=settings)
+    scores = fuse_by_score(one).scores
+    prose = [score for score, each in zip(scores, near, strict=True) if each[1] == "docs"]
     assert max(prose) < 0.5
-    scores = fuse(two).scores
+    scores = fuse_by_score(two).scores
     assert scores[:2] == pytest.approx((0.0, 1.0))
     assert scores[2] < scores[3]
     assert scores[3] == pytest.approx(1.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.library import Library
-from lookfar.retrieve.question.long_question import find_origin, find_title, list_paths
+from lookfar.retrieve.question.query import find_origin, find_title, list_paths
 from lookfar.retrieve.stages.pasted import match_path
 
 pytestmark = pytest.mark.usefixtures("own_home")

@@ -36,7 +36,7 @@ def test_fusion_is_weighted_sum_of_scaled_scores(
         Candidate(make_place(1, document=1), keyword=4.0, page=10.0, vector=0.2),
         Candidate(make_place(2, document=2), keyword=2.0, page=5.0, vector=0.6),
     ]
-    fused = fuse_by_score(WEIGHTS)(make_ranking(candidates))
+    fused = fuse_by_score(make_ranking(candidates, settings=WEIGHTS))
     # Words: 4 and 2 of the best chunk's 4, 10 and 5 of the best page's 10; meaning: min to max.
     assert fused.scores == pytest.approx((0.75 * 1.0, 0.75 * 0.5 + 0.25 * 1.0))
 
@@ -48,7 +48,7 @@ def test_fusion_ignores_vectors_if_the_model_knows_no_word(
         Candidate(make_place(1, document=1), 1.0, 1.0, 0.0),
         Candidate(make_place(2, document=2), 0.5, 0.5, 1.0),
     ]
-    fused = fuse_by_score(WEIGHTS)(make_ranking(candidates, trust=0.0))
+    fused = fuse_by_score(make_ranking(candidates, trust=0.0, settings=WEIGHTS))
     assert fused.scores == pytest.approx((1.0, 0.5))
 
 
@@ -60,9 +60,9 @@ def test_single_modes_use_one_retriever(
         Candidate(make_place(1, document=1), 5.0, 5.0, 0.1),
         Candidate(make_place(2, document=2), 1.0, 1.0, 0.9),
     ]
-    vector = None if mode == "keyword" else object()
-    ranking = make_ranking(candidates, mode=mode, vector=vector)
-    fused = fuse_by_score(WEIGHTS)(ranking)
+    given = {"vector": None} if mode == "keyword" else {}
+    ranking = make_ranking(candidates, mode=mode, **given)
+    fused = fuse_by_score(replace(ranking, settings=WEIGHTS))
     assert fused.order()[0] == best
     assert fused.scores[best] == pytest.approx(1.0)
 
@@ -75,7 +75,7 @@ def test_page_vector_is_mean_of_three_nearest_chunks(
         *(Candidate(make_place(at, document=1), 0, 0, value) for at, value in enumerate(near)),
         Candidate(make_place(9, document=2), 0, 0, 0.5),
     ]
-    fused = fuse_by_score(WEIGHTS)(make_ranking(candidates, mode="vector"))
+    fused = fuse_by_score(make_ranking(candidates, mode="vector", settings=WEIGHTS))
     # Document 1 has the mean 0.7, document 2 has 0.5: the best and the worst page.
     pages = next(step.added for step in fused.steps if step.stage == "page vector")
     assert pages == pytest.approx((0.8, 0.8, 0.8, 0.8, 0))
@@ -90,7 +90,7 @@ def test_every_score_is_the_sum_of_its_explanation(
     ]
     ranking = make_ranking(candidates)
     ranking = replace(ranking, plan=replace(ranking.plan, text="word"))
-    ranked = boost_exact(fuse_by_score(WEIGHTS)(ranking))
+    ranked = boost_exact(fuse_by_score(replace(ranking, settings=WEIGHTS)))
     for at, score in enumerate(ranked.scores):
         assert sum(step.value for step in ranked.explain(at)) == pytest.approx(score, abs=1e-5)
     assert [step.stage for step in ranked.explain(0)][-1] == "title"
@@ -209,6 +209,6 @@ def test_one_document_cannot_fill_the_pool(
 
 
 def test_empty_ranking_gives_no_passages(make_ranking: MakeRanking) -> None:
-    empty = boost_exact(fuse_by_score(WEIGHTS)(make_ranking([])))
+    empty = boost_exact(fuse_by_score(make_ranking([], settings=WEIGHTS)))
     assert empty.scores == ()
     assert make_passages(empty, per_document=3, merge_gap=200, max_chars=4000) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,7 +30,8 @@ def rank(make_place: MakePlace, make_ranking: MakeRanking) -> Callable[..., Rank
                 for at, (near, other) in enumerate(zip(FIRST, second, strict=True))
             ]
         )
-        return (fuse_by_rank(0.5, 0.5, 60) if by_rank else fuse_by_score(SearchSettings()))(ranking)
+        even = SearchSettings(vector_weight=0.5, keyword_weight=0.5)
+        return fuse_by_rank(replace(ranking, settings=even)) if by_rank else fuse_by_score(ranking)
 
     return make
 

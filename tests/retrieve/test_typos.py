@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lookfar.retrieve.question.typos import edit_distance, find_nearest
+from lookfar.retrieve.question.expand import edit_distance, find_nearest
 
 
 @pytest.mark.parametrize(

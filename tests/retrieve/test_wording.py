@@ -17,8 +17,7 @@ from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Hit
-from lookfar.retrieve.question.concepts import Concepts, load_concepts
-from lookfar.retrieve.question.expand import ground_plans
+from lookfar.retrieve.question.expand import Concepts, ground_plans, load_concepts
 from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.retrievers.candidates import gather_candidates
 from lookfar.retrieve.stages.wording import find_word_pairs

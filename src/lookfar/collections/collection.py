@@ -306,7 +306,7 @@ class Collection(ABC):
         """Release what a query can load again: the model, open index files and caches."""
         from lookfar.retrieve.answer.focus import forget_sentences
         from lookfar.retrieve.retrievers.verbatim import forget_texts
-        from lookfar.retrieve.stages.entries import forget_entries
+        from lookfar.retrieve.stages.links import forget_entries
         from lookfar.store.keywords.analyser import forget_words
         from lookfar.store.shared.snapshot import RECENT
 

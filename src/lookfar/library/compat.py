@@ -15,20 +15,21 @@ import numpy as np
 
 from lookfar.config import SearchSettings
 from lookfar.model import Relation
+from lookfar.ports import Definition
 from lookfar.retrieve.neighbours.related import classify_link, find_headings
 from lookfar.retrieve.question.admission import resolve_globs
-from lookfar.retrieve.question.field_weights import CHUNK_WEIGHTS
 from lookfar.retrieve.question.intent import Intent, detect_intents
-from lookfar.retrieve.ranking import Candidate, Document, Ranking, Source, Stage
-from lookfar.retrieve.search import MakeStages, make_stages, read_definitions
+from lookfar.retrieve.question.plan import field_weights
+from lookfar.retrieve.ranking import Candidate, Document, Ranking, Stage
+from lookfar.retrieve.search import USUAL, Ways
 from lookfar.retrieve.stages import fuse
-from lookfar.retrieve.stages.code import Defined, Judge, Reader, judge_definitions
+from lookfar.retrieve.stages.code import read_definitions
 from lookfar.retrieve.stages.links import best_by_document, choose_seeds
 from lookfar.store.keywords.analyser import names_in, terms_of
 
 _END: Final = 1 << 62
 """A position beyond the last character of any text."""
-_SEEDS: Final = 3
+SEEDS: Final = 3
 """Best documents whose links and communities count."""
 _SHARE: Final = 0.5
 """Share of the linking document's score that a linked one gets."""
@@ -52,162 +53,112 @@ _KINDS: Final[Mapping[Intent, frozenset[str]]] = {
 }
 
 
-def choose_stages(settings: SearchSettings) -> MakeStages:
-    """Return what makes the stages that the settings ask for."""
-    if (
-        settings.fusion == "rrf"
-        or settings.dynamic_weights
-        or settings.join_neighbours
-        or settings.communities
-        or settings.code_names == "ladder"
-    ):
-        return make_compatible_stages
-    return make_stages
+Defined = Mapping[Candidate, Sequence[Definition]]
+"""The definitions that begin in each chunk."""
 
 
-def make_compatible_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
-    """Return the usual stages, with other ones where the settings ask for them."""
-    by_ladder = settings.code_names == "ladder"
-    return make_stages(
-        settings,
-        sources,
-        fusion=make_fusion(settings),
-        more_links=make_link_stages(settings, sources),
-        names=rank_code_by_ladder(partial(read_definitions, sources)) if by_ladder else None,
-    )
-
-
-def make_fusion(settings: SearchSettings) -> Stage:
-    """Return the stage that fuses by ranks, or by weights that depend on the variance."""
-    weigh: fuse.Weigh = fuse.keep_weights
-    if settings.dynamic_weights:
-        weigh = weigh_by_variance(settings.variance_threshold, settings.min_weight_factor)
+def choose_ways(settings: SearchSettings) -> Ways:
+    """Return the stages that the settings ask for where systems differ."""
+    ways = USUAL
+    weigh = weigh_by_variance if settings.dynamic_weights else None
     if settings.fusion == "rrf":
-        return fuse_by_rank(*fuse.choose_weights(settings)[:2], settings.rrf_k, weigh)
-    return fuse.fuse_by_score(settings, weigh)
+        ways = ways._replace(fuse=partial(fuse_by_rank, weigh=weigh))
+    elif weigh is not None:
+        ways = ways._replace(fuse=partial(fuse.fuse_by_score, weigh=weigh))
+    links: list[Stage] = [add_linked] if settings.join_neighbours else []
+    links += [boost_community] if settings.communities and settings.community_factor > 1 else []
+    if settings.code_names == "ladder":
+        ways = ways._replace(name_code=(boost_path_words, boost_by_ladder, demote_large))
+    return ways._replace(follow_links=links) if links else ways
 
 
-def weigh_by_variance(threshold: float, least: float) -> fuse.Weigh:
-    """Lower the weight of a retriever whose scores hardly differ, down to the share ``least``."""
+def weigh_by_variance(ranking: Ranking, meaning: float, words: float) -> tuple[float, float]:
+    """Lower the weight of a retriever whose scores hardly differ."""
+    if not meaning or not words:
+        return meaning, words
+    threshold, least = ranking.settings.variance_threshold, ranking.settings.min_weight_factor
+    reference = fuse.choose_reference(ranking)
 
-    def weigh(ranking: Ranking, meaning: float, words: float) -> tuple[float, float]:
-        if not meaning or not words:
-            return meaning, words
-        reference = fuse.choose_reference(ranking)
+    def factor(values: Sequence[float], floor: float | None) -> float:
+        scaled = fuse.scale(np.array(values), 1.0, floor, reference=reference).tolist()
+        mean = sum(scaled) / (len(scaled) or 1)
+        spread = sum((value - mean) ** 2 for value in scaled) / (len(scaled) or 1)
+        return max(least, spread / threshold) if spread < threshold else 1.0
 
-        def factor(values: Sequence[float], floor: float | None) -> float:
-            scaled = fuse.scale(np.array(values), 1.0, floor, reference=reference).tolist()
-            mean = sum(scaled) / (len(scaled) or 1)
-            spread = sum((value - mean) ** 2 for value in scaled) / (len(scaled) or 1)
-            return max(least, spread / threshold) if spread < threshold else 1.0
-
-        by_retriever = ranking.candidates.scores_by_retriever
-        by_meaning = meaning * factor(by_retriever.vector, None)
-        by_words = words * factor(by_retriever.keyword, 0.0)
-        whole = (meaning + words) / (by_meaning + by_words or 1.0)
-        return by_meaning * whole, by_words * whole
-
-    return weigh
+    by_retriever = ranking.candidates.scores_by_retriever
+    by_meaning = meaning * factor(by_retriever.vector, None)
+    by_words = words * factor(by_retriever.keyword, 0.0)
+    whole = (meaning + words) / (by_meaning + by_words or 1.0)
+    return by_meaning * whole, by_words * whole
 
 
-def fuse_by_rank(
-    vector_weight: float,
-    keyword_weight: float,
-    k: int,
-    weigh: fuse.Weigh = fuse.keep_weights,
-) -> Stage:
+def fuse_by_rank(ranking: Ranking, weigh: fuse.Weigh | None = None) -> Ranking:
     """Give the first of each retriever 1 / (k + 1), the second 1 / (k + 2), and so on.
 
     The sums are scaled so that a candidate that is first everywhere gets 1.
     """
+    k = ranking.settings.rrf_k
+    meaning, words = fuse.mode_weights(ranking)
+    if weigh is not None:
+        meaning, words = weigh(ranking, meaning, words)
+    total = (meaning + words or 1.0) / (k + 1)
 
-    def fuse_ranks(ranking: Ranking) -> Ranking:
-        plan = ranking.plan
-        meaning, words = weigh(ranking, *fuse.mode_weights(ranking, vector_weight, keyword_weight))
-        total = (meaning + words or 1.0) / (k + 1)
+    def score_by_rank(scores: Sequence[float], weight: float) -> list[float]:
+        # A retriever without a score for a candidate does not rank it.
+        listed = replace(ranking, scores=tuple(scores)).order()
+        listed = [at for at in listed if scores[at] > 0]
+        place = {at: rank for rank, at in enumerate(listed, 1)}
+        return [
+            weight / (k + place[at]) / total if at in place else 0.0 for at in range(len(scores))
+        ]
 
-        def score_by_rank(scores: Sequence[float], weight: float) -> list[float]:
-            # A retriever without a score for a candidate does not rank it.
-            listed = replace(ranking, scores=tuple(scores)).order()
-            listed = [at for at in listed if scores[at] > 0]
-            place = {at: rank for rank, at in enumerate(listed, 1)}
-            return [
-                weight / (k + place[at]) / total if at in place else 0.0
-                for at in range(len(scores))
-            ]
-
-        if words:
-            matched = [c.keyword or c.page / fuse.BEHIND_CHUNKS for c in ranking.candidates]
-            added = score_by_rank(matched, words)
-            ranking = ranking.add_step("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, by rank")
-        if meaning and plan.vector is not None:
-            cosines = np.array(ranking.candidates.scores_by_retriever.vector)
-            blended = fuse.blend_models(ranking, cosines).tolist()
-            added = score_by_rank(blended, meaning)
-            ranking = ranking.add_step("vector", added, lambda c: f"{fuse.note_vector(c)}, by rank")
-        return ranking
-
-    return fuse_ranks
+    if words:
+        matched = [c.keyword or c.page / fuse.BEHIND_CHUNKS for c in ranking.candidates]
+        added = score_by_rank(matched, words)
+        ranking = ranking.add_step("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, by rank")
+    if meaning and ranking.plan.vector is not None:
+        cosines = np.array(ranking.candidates.scores_by_retriever.vector)
+        added = score_by_rank(fuse.blend_models(ranking, cosines).tolist(), meaning)
+        ranking = ranking.add_step("vector", added, lambda c: f"{fuse.note_vector(c)}, by rank")
+    return ranking
 
 
-def make_link_stages(settings: SearchSettings, sources: Sequence[Source]) -> list[Stage]:
-    """Return the stages that follow links and communities, where they are on."""
-    stages = []
-    if settings.join_neighbours:
-        stages.append(add_linked(_SEEDS, sources))
-    if settings.communities and settings.community_factor > 1:
-        stages.append(boost_community(_SEEDS, settings.community_factor, sources))
-    return stages
-
-
-def add_linked(seeds: int, sources: Sequence[Source]) -> Stage:
-    """Add documents that the best ``seeds`` link to, with a share of the score of the seed.
+def add_linked(ranking: Ranking, seeds: int = SEEDS) -> Ranking:
+    """Add documents that the best few link to, with a share of the score of the one that links.
 
     They must pass the filters of the question. Of each document, the chunk with most words of the
     question is added, otherwise the first. A document that is a candidate already gets at least
     that share.
     """
-
-    def join(ranking: Ranking) -> Ranking:
-        best = best_by_document(ranking)
-        offers: dict[Document, tuple[float, str]] = {}
-        leading = choose_seeds(best, seeds)
-        for source, target, relation in _find_edges(best, leading, sources):
-            score, seed = best[source]
-            value = _SHARE * _RELATIONS[relation] * score
-            own = best[target][0] if target in best else 0.0
-            if value > max(own, offers.get(target, (0.0, ""))[0]):
-                offers[target] = (value, f"linked from {seed.place.uri}")
-        ranking = _raise_to_offers(ranking, best, offers)
-        added_candidates: list[Candidate] = []
-        for number, (_, plan, snapshot, *_) in enumerate(sources):
-            wanted = sorted(
-                document for at, document in offers if at == number and (at, document) not in best
-            )
-            if wanted:
-                filters = resolve_globs(plan.filters, snapshot)
-                places = snapshot.best_of_each(plan.terms, CHUNK_WEIGHTS, wanted, filters)
-                added_candidates += (
-                    Candidate(place, score, 0.0, 0.0, number) for place, score in places
-                )
-        added_candidates.sort(
-            key=lambda candidate: (
-                -offers[candidate.document][0],
-                candidate.place.uri,
-                candidate.source,
-            )
+    best = best_by_document(ranking)
+    offers: dict[Document, tuple[float, str]] = {}
+    for source, target, relation in _find_edges(ranking, best, choose_seeds(best, seeds)):
+        score, seed = best[source]
+        value = _SHARE * _RELATIONS[relation] * score
+        own = best[target][0] if target in best else 0.0
+        if value > max(own, offers.get(target, (0.0, ""))[0]):
+            offers[target] = (value, f"linked from {seed.place.uri}")
+    ranking = _raise_to_offers(ranking, best, offers)
+    weights = field_weights(ranking.settings)[0]
+    added_candidates: list[Candidate] = []
+    for number, (_, plan, snapshot, *_) in enumerate(ranking.sources):
+        wanted = sorted(
+            document for at, document in offers if at == number and (at, document) not in best
         )
-        del added_candidates[_MOST_JOINING:]
-        if not added_candidates:
-            return ranking
-        added = [0.0] * len(ranking.candidates) + [
-            offers[candidate.document][0] for candidate in added_candidates
-        ]
-        return ranking.add_candidates(added_candidates).add_step(
-            "neighbour", added, lambda c: offers[c.document][1]
-        )
-
-    return join
+        if wanted:
+            filters = resolve_globs(plan.filters, snapshot)
+            places = snapshot.best_of_each(plan.terms, weights, wanted, filters)
+            added_candidates += (
+                Candidate(place, score, 0.0, 0.0, number) for place, score in places
+            )
+    added_candidates.sort(key=lambda c: (-offers[c.document][0], c.place.uri, c.source))
+    del added_candidates[_MOST_JOINING:]
+    if not added_candidates:
+        return ranking
+    added = [0.0] * len(ranking.candidates) + [offers[c.document][0] for c in added_candidates]
+    return ranking.add_candidates(added_candidates).add_step(
+        "neighbour", added, lambda c: offers[c.document][1]
+    )
 
 
 def _raise_to_offers(
@@ -232,52 +183,48 @@ def _raise_to_offers(
 
 
 def _find_edges(
+    ranking: Ranking,
     best: Mapping[Document, tuple[float, Candidate]],
     leading: Sequence[Document],
-    sources: Sequence[Source],
 ) -> Iterator[tuple[Document, Document, Relation]]:
     """Yield the links of the seeds, best first, with the relation that each expresses."""
     for at, document in leading:
-        snapshot, uri = sources[at].snapshot, best[at, document][1].place.uri
+        snapshot, uri = ranking.sources[at].snapshot, best[at, document][1].place.uri
         sections = snapshot.sections(uri)
         for lead in snapshot.leads([document], None, {document: [(0, _END)]}):
             relation = classify_link(lead.kind, uri, find_headings(sections, lead.start))
             yield (at, document), (at, lead.target), relation
 
 
-def boost_community(seeds: int, factor: float, sources: Sequence[Source]) -> Stage:
-    """Multiply the scores of documents in the communities of the best ``seeds``."""
-
-    def lift(ranking: Ranking) -> Ranking:
-        best = best_by_document(ranking)
-        among: dict[Document, tuple[int, int]] = {}
-        for number, source in enumerate(sources):
-            uris = {
-                candidate.place.uri: doc for doc, (_, candidate) in best.items() if doc[0] == number
-            }
-            communities = source.snapshot.communities(uris) if uris else {}
-            among.update((uris[uri], (number, community)) for uri, community in communities.items())
-        favoured = {among[seed] for seed in choose_seeds(best, seeds) if seed in among}
-        if not favoured:
-            return ranking
-        # The same for all chunks, since the position of the document is what counts.
-        added = [
-            (factor - 1) * best[candidate.document][0]
-            if among.get(candidate.document) in favoured
-            else 0.0
-            for candidate in ranking.candidates
-        ]
-        return ranking.add_step(
-            "community", added, lambda _: "in a community of the best hits", whole_document=True
-        )
-
-    return lift
+def boost_community(ranking: Ranking, seeds: int = SEEDS) -> Ranking:
+    """Multiply the scores of documents in the communities of the best few."""
+    factor = ranking.settings.community_factor
+    best = best_by_document(ranking)
+    among: dict[Document, tuple[int, int]] = {}
+    for number, source in enumerate(ranking.sources):
+        uris = {
+            candidate.place.uri: doc for doc, (_, candidate) in best.items() if doc[0] == number
+        }
+        communities = source.snapshot.communities(uris) if uris else {}
+        among.update((uris[uri], (number, community)) for uri, community in communities.items())
+    favoured = {among[seed] for seed in choose_seeds(best, seeds) if seed in among}
+    if not favoured:
+        return ranking
+    # The same for all chunks, since the position of the document is what counts.
+    added = [
+        (factor - 1) * best[document][0] if among.get(document) in favoured else 0.0
+        for document in ranking.candidates.documents
+    ]
+    return ranking.add_step(
+        "community", added, lambda _: "in a community of the best hits", whole_document=True
+    )
 
 
-def rank_code_by_ladder(read: Reader) -> list[Stage]:
-    """Return the stages that multiply the scores of code by factors of names, kind and size."""
-    judges: list[Judge] = [boost_names_by_ladder, boost_kind, boost_documented]
-    return [boost_path_words, judge_definitions(read, judges), demote_large]
+def boost_by_ladder(ranking: Ranking) -> Ranking:
+    """Multiply the scores of code by factors for the names, kinds and docstrings in it."""
+    defined = read_definitions(ranking, [c for c in ranking.candidates if c.place.lane == "code"])
+    ranking = boost_names_by_ladder(ranking, defined)
+    return boost_documented(boost_kind(ranking, defined), defined)
 
 
 def boost_names_by_ladder(ranking: Ranking, defined: Defined) -> Ranking:

@@ -7,18 +7,19 @@ by its own words and by the vector of the chunk around it, and cited as an exact
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from threading import Lock
 
 from lookfar.config import SearchSettings
-from lookfar.model import Comment, Document
+from lookfar.model import Comment
+from lookfar.model import Document as ParsedDocument
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
-from lookfar.retrieve.ranking import Candidate, Candidates, Results, Source
+from lookfar.retrieve.ranking import Candidate, Candidates, Document, Results, Source
 from lookfar.retrieve.retrievers.programs import score_words
-from lookfar.retrieve.search import MakeStages, collect_candidates, make_stages, rank
+from lookfar.retrieve.search import USUAL, Ways, apply_stages, collect_candidates, rank
 from lookfar.text.parse.comments import find_comments
 
 _MOST_FILES = 8
@@ -33,16 +34,13 @@ _AS_GOOD = 0.6
 
 
 def search_with_comments(
-    sources: Sequence[Source],
-    settings: SearchSettings,
-    explain: bool,
-    stages: MakeStages = make_stages,
+    sources: Sequence[Source], settings: SearchSettings, explain: bool, ways: Ways = USUAL
 ) -> Results:
     """Return cited hits from documents and from comments in code, ranked together."""
     code_sources = [_ask_for_code(source) for source in sources]
     asked = [*sources, *code_sources]
     ranking = collect_candidates(sources, settings)
-    code = rank(code_sources, settings, stages=stages)
+    code = rank(code_sources, settings, ways=ways)
     chunks = [code.candidates[at] for at in code.order()[:_MOST_CHUNKS]]
     chunks = [chunk._replace(source=chunk.source + len(sources)) for chunk in chunks]
     most = settings.per_document or len(chunks)
@@ -50,16 +48,12 @@ def search_with_comments(
     if ranking.plan.mode == "keyword":
         remarks = [remark for remark in remarks if remark.keyword]
     candidates = Candidates((*ranking.candidates, *remarks))
-    ranking = replace(ranking, candidates=candidates, scores=(0.0,) * len(candidates))
-    for stage in stages(settings, asked):
-        ranking = stage(ranking)
+    none = (0.0,) * len(candidates)
+    ranking = replace(ranking, candidates=candidates, scores=none, sources=asked)
+    ranking = apply_stages(ranking, ways)
     best, notes = choose_passages(ranking, asked, settings)
-    hits, stale = cite(
-        best,
-        asked,
-        max_chars=settings.max_excerpt_chars,
-        explain=ranking.explain_fully if explain else None,
-    )
+    explained = ranking.explain_fully if explain else None
+    hits, stale = cite(best, asked, max_chars=settings.max_excerpt_chars, explain=explained)
     marked = [
         replace(hit, comment=passage.source >= len(sources))
         for hit, passage in zip(hits, best, strict=True)
@@ -77,35 +71,41 @@ def _find_comments(
     asked: Sequence[Source], chunks: Sequence[Candidate], rarity: Mapping[str, float], most: int
 ) -> list[Candidate]:
     """Return the best comments in each chunk, at most ``most`` per file."""
-    read: dict[tuple[int, int], tuple[str, tuple[Comment, ...], Document]] = {}
-    of_file: Counter[tuple[int, int]] = Counter()
+    files: dict[Document, tuple[str, tuple[Comment, ...], ParsedDocument]] = {}
+    of_file: Counter[Document] = Counter()
     candidates: dict[tuple[int, int, int], Candidate] = {}
     for chunk in chunks:
-        key = chunk.document
-        if key not in read and len(read) == _MOST_FILES:
-            continue
-        if key not in read:
-            read[key] = _read_comments(asked[chunk.source], chunk.place.uri)
-        text, remarks, document = read[key]
-        scored = sorted(
-            _score_comments(chunk, text, remarks, rarity),
-            key=lambda pair: (-pair[0], not pair[1].docstring, pair[1].span.start),
-        )
+        file = chunk.document
+        if file not in files:
+            if len(files) == _MOST_FILES:
+                continue
+            files[file] = _read_comments(asked[chunk.source], chunk.place.uri)
+        text, remarks, document = files[file]
+        scored: list[tuple[float, Comment]] = []
+        for remark in remarks:
+            if remark.span.start < chunk.place.end and chunk.place.start < remark.span.end:
+                score, length = score_words(text[remark.span.start : remark.span.end], rarity)
+                # A docstring is worth citing however short it is.
+                if length >= (1 if remark.docstring else _FEWEST_WORDS):
+                    scored.append((score, remark))
+        scored.sort(key=lambda pair: (-pair[0], not pair[1].docstring, pair[1].span.start))
         for score, remark in scored:
-            place = (*key, remark.span.start)
+            place = (*file, remark.span.start)
             as_good = remark is scored[0][1] or score > _AS_GOOD * scored[0][0]
-            if as_good and place not in candidates and of_file[key] < most:
-                of_file[key] += 1
-                candidates[place] = _make_candidate(
-                    chunk, remark, document, score, -1 - len(candidates)
-                )
+            if as_good and place not in candidates and of_file[file] < most:
+                of_file[file] += 1
+                number = -1 - len(candidates)
+                candidates[place] = _make_candidate(chunk, remark, document, score, number)
     return list(candidates.values())
 
 
-def _read_comments(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], Document]:
-    """Return the text and the comments of a file as it was indexed."""
+def _read_comments(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], ParsedDocument]:
+    """Return the text and the comments of a file as it was indexed.
+
+    Comments are cached: files of thousands of lines are slow to parse.
+    """
     known, text = source.snapshot.document(uri), source.snapshot.text(uri) or ""
-    document = Document(
+    document = ParsedDocument(
         uri=uri,
         text=text,
         title="",
@@ -114,12 +114,7 @@ def _read_comments(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], 
         body=0,
         sections=tuple(source.snapshot.sections(uri)),
     )
-    return text, _parse_comments(document), document
-
-
-def _parse_comments(document: Document) -> tuple[Comment, ...]:
-    """Parse the comments of a document, with a cache: files of thousands of lines are slow."""
-    key = (document.uri, hash(document.text))
+    key = (uri, hash(text))
     parsed = _cache.get(key)
     if parsed is None:
         parsed = find_comments(document)
@@ -127,27 +122,15 @@ def _parse_comments(document: Document) -> tuple[Comment, ...]:
             while len(_cache) >= _CACHED_FILES:
                 del _cache[next(iter(_cache))]
             _cache[key] = parsed
-    return parsed
+    return text, parsed, document
 
 
 _cache: dict[tuple[str, int], tuple[Comment, ...]] = {}
 _cache_lock = Lock()
 
 
-def _score_comments(
-    chunk: Candidate, text: str, remarks: Sequence[Comment], rarity: Mapping[str, float]
-) -> Iterator[tuple[float, Comment]]:
-    """Yield the comments of a chunk that are worth citing, with their keyword scores."""
-    for remark in remarks:
-        if remark.span.end <= chunk.place.start or remark.span.start >= chunk.place.end:
-            continue
-        score, length = score_words(text[remark.span.start : remark.span.end], rarity)
-        if length and (length >= _FEWEST_WORDS or remark.docstring):
-            yield score, remark
-
-
 def _make_candidate(
-    chunk: Candidate, comment: Comment, document: Document, score: float, number: int
+    chunk: Candidate, comment: Comment, document: ParsedDocument, score: float, number: int
 ) -> Candidate:
     """Return a comment as a candidate of its own.
 

@@ -14,6 +14,7 @@ from itertools import compress
 from operator import add
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from lookfar.config import SearchSettings
 from lookfar.model import Confidence, Contribution, Filters, Hit, Incomplete, Mode, Unit
 from lookfar.ports import Embedder, Place, QualityQuery, Reranker, Snapshot
 
@@ -136,6 +137,8 @@ class Results(NamedTuple):
 
 Document = tuple[int, int]
 """The position of a collection and a document number, which is unique in its collection only."""
+Chunk = tuple[int, int]
+"""The same with a chunk number, to look candidates up; hashing all of a candidate takes longer."""
 
 
 class Candidate(NamedTuple):
@@ -158,8 +161,7 @@ class Candidate(NamedTuple):
         return self.source, self.place.document
 
     @property
-    def chunk(self) -> tuple[int, int]:
-        """Collection and chunk number, to look a candidate up; hashing all of it takes longer."""
+    def chunk(self) -> Chunk:
         return self.source, self.place.key
 
 
@@ -187,8 +189,7 @@ class Candidates(tuple[Candidate, ...]):
         return [(candidate.source, candidate.place.document) for candidate in self]
 
     @cached_property
-    def chunks(self) -> list[tuple[int, int]]:
-        """See ``Candidate.chunk``."""
+    def chunks(self) -> list[Chunk]:
         return [(candidate.source, candidate.place.key) for candidate in self]
 
     @cached_property
@@ -233,6 +234,9 @@ class Ranking:
     plan: Plan
     candidates: Candidates
     scores: tuple[float, ...]
+    sources: Sequence[Source] = ()
+    """The collections that are searched; candidates name them by their position."""
+    settings: SearchSettings = field(default_factory=SearchSettings)
     steps: tuple[Step, ...] = ()
     rarity: Mapping[str, float] = field(default_factory=dict)
     """Weight of each term: the fewer documents contain it, the higher."""
@@ -244,7 +248,7 @@ class Ranking:
     """What could not be done as the question asked."""
     relevance: tuple[float, float] | None = None
     """Fit and lead of the best candidate, see ``answer.relevance``."""
-    named: Mapping[tuple[int, int], NamedPlace] = field(default_factory=dict)
+    named: Mapping[Chunk, NamedPlace] = field(default_factory=dict)
     """Chunks that the question's names refer to, by collection and chunk."""
     packages: Mapping[int, int] = field(default_factory=dict)
     """The major versions of packages among the collections searched, by their position."""

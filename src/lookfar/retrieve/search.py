@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
+from typing import Final, NamedTuple
 
 from lookfar.config import SearchSettings
 from lookfar.model import Confidence, Incomplete
-from lookfar.ports import Definition, Snapshot
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.answer.excerpt import cite
@@ -24,7 +23,7 @@ from lookfar.retrieve.answer.relevance import (
 from lookfar.retrieve.answer.units import rank_units
 from lookfar.retrieve.locate.file_names import find_major_version
 from lookfar.retrieve.question.expand import ground_plans
-from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking, Results, Source, Stage
+from lookfar.retrieve.ranking import Candidates, Ranking, Results, Source, Stage
 from lookfar.retrieve.retrievers import programs
 from lookfar.retrieve.retrievers.candidates import (
     gather_candidates,
@@ -33,64 +32,53 @@ from lookfar.retrieve.retrievers.candidates import (
 )
 from lookfar.retrieve.retrievers.verbatim import boost_verbatim
 from lookfar.retrieve.stages import code, fuse, pasted
-from lookfar.retrieve.stages.aside import demote_aside
 from lookfar.retrieve.stages.boost import boost_exact, put_definitions_first
+from lookfar.retrieve.stages.history import add_release_notes, rank_commits
 from lookfar.retrieve.stages.links import boost_described
-from lookfar.retrieve.stages.recency import RECENT, boost_recent
-from lookfar.retrieve.stages.release_notes import add_release_notes
-from lookfar.retrieve.stages.weigh_commits import rank_commits
+from lookfar.retrieve.stages.recency import boost_recent
 from lookfar.retrieve.stages.wording import boost_synonyms, boost_word_pairs
 
 SearchFunction = Callable[[Sequence[Source], SearchSettings, bool], Results]
 """From the collections to cited hits; the flag says whether scores are explained."""
-MakeStages = Callable[[SearchSettings, Sequence[Source]], list[Stage]]
 
 
-def make_stages(
-    settings: SearchSettings,
-    sources: Sequence[Source],
-    *,
-    fusion: Stage | None = None,
-    more_links: Sequence[Stage] = (),
-    names: Sequence[Stage] | None = None,
-) -> list[Stage]:
-    """Return the stages in their order; other systems fuse, link and weigh names otherwise."""
-    read = partial(read_definitions, sources)
-    boosts: list[Stage] = [boost_word_pairs(sources), boost_synonyms(sources)]
-    links = [boost_described(sources)]
-    if names is None:
-        names = [code.boost_file_names, code.judge_definitions(read, [code.boost_definitions])]
-    last = [fuse.level_kinds, boost_verbatim(sources), boost_exact]
-    if not settings.boosts:
-        boosts, links, last = [], [], []
-    return [
-        fusion or fuse.fuse_by_score(settings),
-        *boosts,
-        *links,
-        *more_links,
-        *names,
-        demote_aside(sources, read),
-        rank_commits(settings.commits_weight, sources),
-        code.demote_repeats,
-        *last,
-    ]
+class Ways(NamedTuple):
+    """The stages in which systems differ that Lookfar can replace."""
+
+    fuse: Stage = fuse.fuse_by_score
+    follow_links: Sequence[Stage] = ()
+    """After the boost for pages that overviews describe."""
+    name_code: Sequence[Stage] = (code.boost_file_names, code.boost_definitions)
 
 
-def read_definitions(
-    sources: Sequence[Source], candidates: Sequence[Candidate]
-) -> dict[Candidate, list[Definition]]:
-    definitions: dict[Candidate, list[Definition]] = {}
-    for number, source in enumerate(sources):
-        here = [candidate for candidate in candidates if candidate.source == number]
-        all_of = source.snapshot.definitions(
-            sorted({candidate.place.document for candidate in here})
-        )
-        for candidate in here:
-            place = candidate.place
-            within = (definition for definition in all_of.get(place.document, ())
-                      if place.start <= definition.start < place.end)  # fmt: skip
-            definitions[candidate] = list(within)
-    return definitions
+USUAL: Final = Ways()
+
+
+def apply_stages(ranking: Ranking, ways: Ways = USUAL) -> Ranking:
+    """Score the candidates; each stage explains what it adds."""
+    plan, kinds, boosts = ranking.plan, ranking.candidates.kinds, ranking.settings.boosts
+    ranking = ways.fuse(ranking)
+    if boosts:
+        if plan.mode != "vector":
+            ranking = boost_word_pairs(ranking)
+            if plan.synonyms or plan.concepts:
+                ranking = boost_synonyms(ranking)
+        ranking = boost_described(ranking)
+    for stage in ways.follow_links:
+        ranking = stage(ranking)
+    if "code" in kinds:
+        for stage in ways.name_code:
+            ranking = stage(ranking)
+        ranking = code.demote_aside(ranking)
+        if ranking.packages:
+            ranking = code.demote_deprecated(code.demote_inner_code(ranking))
+    if "commits" in kinds:
+        ranking = rank_commits(ranking)
+    if "code" in kinds:
+        ranking = code.demote_repeats(ranking)
+    if boosts:
+        ranking = boost_exact(boost_verbatim(fuse.level_kinds(ranking)))
+    return ranking
 
 
 def collect_candidates(
@@ -111,21 +99,20 @@ def collect_candidates(
     candidates = gathered[0].candidates
     if len(gathered) > 1:
         candidates = Candidates(chain.from_iterable(ranking.candidates for ranking in gathered))
-    if also:
-        wanted = (
-            _candidates_from(also, ranking.plan, asked[at][1], settings, at)
-            for at, ranking in enumerate(gathered)
-        )
-        candidates = Candidates(dict.fromkeys(chain(candidates, *wanted)))
+    for at, (plan, snapshot) in enumerate(asked) if also else ():
+        alone = replace(plan, filters=replace(plan.filters, uris=(also,)))
+        wanted = gather_candidates(alone, snapshot, settings, at).candidates
+        candidates = Candidates(dict.fromkeys((*candidates, *wanted)))
     # If any collection has a model, use its plan: otherwise meaning would count for none.
     lead = next((ranking for ranking in gathered if ranking.plan.vector is not None), gathered[0])
-    none = (0.0,) * len(candidates)
     rarity, known_share = measure_rarity([asked[at] for at in counted] or asked)
     majors = [find_major_version(source.collection) for source in sources]
     ranking = replace(
         lead,
         candidates=candidates,
-        scores=none,
+        scores=(0.0,) * len(candidates),
+        sources=sources,
+        settings=settings,
         rarity=rarity,
         known_share=known_share,
         entries=sum(snapshot.statistics(()).entries for _, snapshot in asked),
@@ -134,53 +121,38 @@ def collect_candidates(
         packages={at: major for at, major in enumerate(majors) if major is not None},
     )
     if any(source.plan.filters.languages for source in sources):
-        return programs.replace_with_programs(ranking, sources, settings.per_document)
+        return programs.replace_with_programs(ranking)
     return ranking
 
 
-def _candidates_from(
-    uri: str, plan: Plan, snapshot: Snapshot, settings: SearchSettings, source: int
-) -> tuple[Candidate, ...]:
-    alone = replace(plan, filters=replace(plan.filters, uris=(uri,)))
-    return gather_candidates(alone, snapshot, settings, source).candidates
-
-
 def rank(
-    sources: Sequence[Source],
-    settings: SearchSettings,
-    also: str = "",
-    stages: MakeStages = make_stages,
+    sources: Sequence[Source], settings: SearchSettings, also: str = "", ways: Ways = USUAL
 ) -> Ranking:
     """Score the candidates of all sources together; for a long question, also by its title."""
-    whole = add_release_notes(
-        _rank_question(sources, settings, also, stages),
-        sources,
-        lambda some: _rank_question(some, settings, "", stages),
-    )
+
+    def rank_question(some: Sequence[Source], also: str = "") -> Ranking:
+        ranking = apply_stages(collect_candidates(some, settings, also), ways)
+        if settings.recency or any(source.recent is not None for source in some):
+            ranking = boost_recent(ranking)
+        if ranking.named:
+            ranking = put_definitions_first(ranking)
+        return replace(ranking, relevance=measure_relevance(ranking))
+
+    whole = add_release_notes(rank_question(sources, also), rank_question)
     titles = [source._replace(plan=source.plan.title) for source in sources if source.plan.title]
     if not titles:
         return whole
-    fused = pasted.fuse_with_title(whole, _rank_question(titles, settings, also, stages))
-    return code.demote_repeats(pasted.put_code_first(pasted.boost_named_files(fused)))
-
-
-def _rank_question(
-    sources: Sequence[Source], settings: SearchSettings, also: str, stages: MakeStages
-) -> Ranking:
-    """Score the candidates for one question."""
-    ranking = collect_candidates(sources, settings, also)
-    for stage in stages(settings, sources):
-        ranking = stage(ranking)
-    if settings.recency or any(source.recent is not None for source in sources):
-        ranking = boost_recent(RECENT if settings.recency else (), sources)(ranking)
-    ranking = put_definitions_first(ranking)
-    return replace(ranking, relevance=measure_relevance(ranking))
+    fused = pasted.boost_named_files(pasted.fuse_with_title(whole, rank_question(titles, also)))
+    if "code" not in fused.candidates.kinds:
+        return fused
+    return code.demote_repeats(pasted.put_code_first(fused))
 
 
 def choose_confidently(
-    ranking: Ranking, sources: Sequence[Source], settings: SearchSettings
+    ranking: Ranking,
 ) -> tuple[list[Passage], list[Incomplete], Confidence | None]:
     """Return the passages to show, notes, and the confidence; only a few passages if it is low."""
+    sources, settings = ranking.sources, ranking.settings
     best, notes = choose_passages(ranking, sources, settings)
     confidence = judge_confidence(ranking.relevance) if settings.doubt and best else None
     if confidence == "low" and not lacks_words(ranking, sources, settings):
@@ -191,14 +163,11 @@ def choose_confidently(
 
 
 def search(
-    sources: Sequence[Source],
-    settings: SearchSettings,
-    explain: bool,
-    stages: MakeStages = make_stages,
+    sources: Sequence[Source], settings: SearchSettings, explain: bool, ways: Ways = USUAL
 ) -> Results:
     """Return cited hits for a question, and notes on what may be missing."""
-    ranking = rank(sources, settings, stages=stages)
-    best, notes, confidence = choose_confidently(ranking, sources, settings)
+    ranking = rank(sources, settings, ways=ways)
+    best, notes, confidence = choose_confidently(ranking)
     hits, stale = cite(
         best,
         sources,

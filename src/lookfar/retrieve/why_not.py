@@ -12,14 +12,11 @@ from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.ranking import Source
-from lookfar.retrieve.search import MakeStages, make_stages, rank
+from lookfar.retrieve.search import USUAL, Ways, rank
 
 
 def explain_absence(
-    sources: Sequence[Source],
-    settings: SearchSettings,
-    uri: str,
-    stages: MakeStages = make_stages,
+    sources: Sequence[Source], settings: SearchSettings, uri: str, ways: Ways = USUAL
 ) -> WhyNot:
     """Follow one document through a search and return the verdict."""
     query = sources[0].plan.text
@@ -33,7 +30,7 @@ def explain_absence(
         excluding = _name_filters(sources[holding[0]], uri, plans[holding[0]].filters)
         detail = f"The filters exclude it: {excluding}."
         return WhyNot(query, uri, "filtered", detail)
-    ranking = rank(sources, settings, uri, stages)
+    ranking = rank(sources, settings, uri, ways)
     order = ranking.order()
     documents = list(dict.fromkeys(ranking.candidates[at].document for at in order))
     best = next(

@@ -21,8 +21,8 @@ from typing import Final
 from lookfar.config import SearchSettings
 from lookfar.embed.providers import BUNDLED
 from lookfar.model import Confidence, Incomplete
-from lookfar.retrieve.question.field_weights import page_weights
 from lookfar.retrieve.question.names import BETWEEN_NAMES
+from lookfar.retrieve.question.plan import field_weights
 from lookfar.retrieve.ranking import LINKS, Candidate, Document, Ranking, Source
 from lookfar.store.keywords.analyser import terms_of
 
@@ -89,7 +89,7 @@ def lacks_words(ranking: Ranking, sources: Sequence[Source], settings: SearchSet
     """
     best = _find_best_by_itself(ranking)
     snapshot, document = sources[best.source].snapshot, best.place.document
-    weights, names = page_weights(settings), ranking.plan.names
+    weights, names = field_weights(settings)[1], ranking.plan.names
     headings = {term for title in (best.place.title, *best.place.path) for term in terms_of(title)}
     return not all(
         snapshot.page_scores({term: 1.0}, weights, [document]).get(document)

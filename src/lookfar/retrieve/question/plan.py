@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, get_args
+from typing import Final, get_args
 
 from lookfar.common.conditions import parse_conditions
+from lookfar.config import SearchSettings
 from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
 from lookfar.ports import Embedder, QualityQuery, SecondModel
-from lookfar.retrieve.question.long_question import find_origin, find_title, list_paths
-from lookfar.retrieve.question.query import Question, parse_question
+from lookfar.retrieve.question.query import (
+    Question,
+    find_origin,
+    find_title,
+    list_paths,
+    parse_question,
+)
 from lookfar.retrieve.ranking import Plan
 from lookfar.store.keywords.analyser import names_in, terms_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _LONGEST_QUERY = 50_000
 _MOST_RESULTS = 1_000
@@ -42,6 +45,17 @@ _WORD_CHARACTERS = re.compile(r"[^\W_]")
 # Characters per token: a model that needs a token per letter does not know the words.
 _SPELT_OUT, _KNOWN = 1.5, 2.0
 
+PATH: Final = 0.3
+"""The weight of a word in the path, which is not a setting."""
+
+
+def field_weights(settings: SearchSettings) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the weights of the fields of a chunk, and of those of a whole document."""
+    chunk = {"headings": settings.headings_weight, "tags": settings.tags_weight}
+    page = {"title": settings.title_weight, "description": settings.description_weight}
+    page |= {"aliases": settings.aliases_weight, "keywords": settings.keywords_weight}
+    return chunk | {"code": settings.code_weight, "body": 1.0}, page | {"path": PATH, "page": 1.0}
+
 
 def make_plan(
     text: str,
@@ -56,9 +70,16 @@ def make_plan(
 
     With a ``hypothesis``, a guess at the answer, the model embeds that instead of the question.
     """
-    _check_types(text, mode, top_k, filters)
-    _check_text(text, "query")
-    _check_text(hypothesis or text, "hypothesis")
+    _check_arguments(text, mode, top_k, filters)
+    for written, named in ((text, "query"), (hypothesis or text, "hypothesis")):
+        if not written.strip():
+            raise InvalidArgument(f"The {named} is empty.", hint="Write a question or some words.")
+        _check_characters(written, f"The {named}")
+        if len(written) > _LONGEST_QUERY:
+            raise InvalidArgument(
+                f"The {named} has {len(written):,} characters.",
+                hint=f"Use at most {_LONGEST_QUERY:,}.",
+            )
     if not 1 <= top_k <= _MOST_RESULTS:
         raise InvalidArgument(
             f"top_k is {top_k}.", hint=f"Use a number from 1 to {_MOST_RESULTS:,}."
@@ -68,7 +89,16 @@ def make_plan(
             "Vector search needs an embedding model, and none is configured.",
             hint="Use mode keyword, or set embed.provider to static.",
         )
-    _check_hypothesis(hypothesis, mode, embedder)
+    if hypothesis and mode == "keyword":
+        raise InvalidArgument(
+            "A hypothesis is compared by meaning, and mode keyword compares words only.",
+            hint="Use mode hybrid or vector, or leave the hypothesis empty.",
+        )
+    if hypothesis and embedder is None:
+        raise ModelUnavailable(
+            "A hypothesis needs an embedding model, and none is configured.",
+            hint="Search without a hypothesis, or set embed.provider to static.",
+        )
     # A text that only the model reads has no syntax.
     question = (
         parse_question(text) if text != hypothesis else Question(text, (), (), (), "question")
@@ -76,8 +106,19 @@ def make_plan(
     terms = terms_of(question.text)
     significant = [term for term in terms if not is_stop_word(term)] or terms
     embedded = hypothesis or question.text
-    title = None if hypothesis else _plan_title(text, mode, top_k, filters, embedder)
-    paths = list_paths(text) if title else []
+    vector, trust = None, 0.0
+    if embedder is not None:
+        if hypothesis:  # It is embedded as a document is.
+            vector = embedder.embed([hypothesis])[0]
+        elif mode != "keyword":
+            vector = embedder.embed_query(embedded)
+        letters = len(_WORD_CHARACTERS.findall(embedded))
+        per_token = letters / (embedder.count_tokens(embedded) or math.inf)
+        trust = min(1.0, max(0.0, (per_token - _SPELT_OUT) / (_KNOWN - _SPELT_OUT)))
+    title, paths = None, []
+    if not hypothesis and (line := find_title(text)):
+        title = make_plan(line, mode=mode, top_k=top_k, filters=filters, embedder=embedder)
+        paths = list_paths(text)
     return Plan(
         text=question.text,
         mode=mode,
@@ -89,8 +130,9 @@ def make_plan(
         ),
         terms=tuple(significant[:_MOST_TERMS]),
         names=names_in(question.text),
-        vector=_embed(embedded, embedder, bool(hypothesis)) if mode != "keyword" else None,
-        vector_trust=_measure_trust(embedded, embedder) if embedder else 0.0,
+        # A vector of zeros says that the model knows no word of the question.
+        vector=vector if vector is not None and vector.any() else None,
+        vector_trust=trust,
         kind=question.kind,
         dashed=question.dashed,
         required=question.phrases,
@@ -99,7 +141,7 @@ def make_plan(
         embedder=embedder,
         title=title,
         paths=tuple(dict.fromkeys(paths)),
-        origin=find_origin(text, paths),
+        origin=find_origin(text, paths) if paths else "",
     )
 
 
@@ -118,47 +160,16 @@ def make_vector_plan(text: str, filters: Filters, embedder: Embedder) -> Plan:
 
     The text is embedded like a document, so that its distance to itself is 0.
     """
-    _check_types(text, "vector", 1, filters)
+    _check_arguments(text, "vector", 1, filters)
     _check_characters(text, "The text")
     # All distances to a text without known words are 1, like those to a zero vector.
-    return _plan_without_terms(text, "vector", filters, embedder.embed([text])[0])
-
-
-def _check_hypothesis(hypothesis: str, mode: Mode, embedder: Embedder | None) -> None:
-    if hypothesis and mode == "keyword":
-        raise InvalidArgument(
-            "A hypothesis is compared by meaning, and mode keyword compares words only.",
-            hint="Use mode hybrid or vector, or leave the hypothesis empty.",
-        )
-    if hypothesis and embedder is None:
-        raise ModelUnavailable(
-            "A hypothesis needs an embedding model, and none is configured.",
-            hint="Search without a hypothesis, or set embed.provider to static.",
-        )
-
-
-def _plan_title(
-    text: str, mode: Mode, top_k: int, filters: Filters, embedder: Embedder | None
-) -> Plan | None:
-    """Return a plan for the title of a long question; None for other questions."""
-    title = find_title(text)
-    if not title:
-        return None
-    return make_plan(title, mode=mode, top_k=top_k, filters=filters, embedder=embedder)
+    return Plan(text, "vector", 1, filters, (), {}, embedder.embed([text])[0], 1.0)
 
 
 def make_line_plan(pattern: str, filters: Filters) -> Plan:
     """Return a plan for line search, which does not parse the pattern."""
-    _check_types(pattern, "keyword", 1, filters)
-    return _plan_without_terms(pattern, "keyword", filters, None)
-
-
-def _plan_without_terms(
-    text: str, mode: Mode, filters: Filters, vector: NDArray[np.float32] | None
-) -> Plan:
-    """Return a plan for a text that is not split into words; its caller limits the results."""
-    trust = 0.0 if vector is None else 1.0
-    return Plan(text, mode, 1, filters, (), {}, vector, trust)
+    _check_arguments(pattern, "keyword", 1, filters)
+    return Plan(pattern, "keyword", 1, filters, (), {}, None, 0.0)
 
 
 def add_words(plan: Plan, words: Sequence[str]) -> Plan:
@@ -166,31 +177,10 @@ def add_words(plan: Plan, words: Sequence[str]) -> Plan:
     text = " ".join((plan.text, *words))
     added = [term for term in terms_of(text) if term not in plan.terms and not is_stop_word(term)]
     vector = plan.vector
-    if vector is not None and not plan.hypothesis:
-        vector = _embed(text, plan.embedder)
+    if vector is not None and plan.embedder is not None and not plan.hypothesis:
+        vector = plan.embedder.embed_query(text)
     terms = (*plan.terms, *added)[:_MOST_TERMS]
     return replace(plan, text=text, terms=terms, names=names_in(text), vector=vector)
-
-
-def _embed(
-    text: str, embedder: Embedder | None, as_answer: bool = False
-) -> NDArray[np.float32] | None:
-    """Embed a question, or an answer like a document; ``None`` if the model knows no word of it."""
-    if embedder is None:
-        return None
-    vector = embedder.embed([text])[0] if as_answer else embedder.embed_query(text)
-    return vector if vector.any() else None
-
-
-def _check_text(text: str, named: str) -> None:
-    if not text.strip():
-        raise InvalidArgument(f"The {named} is empty.", hint="Write a question or some words.")
-    _check_characters(text, f"The {named}")
-    if len(text) > _LONGEST_QUERY:
-        raise InvalidArgument(
-            f"The {named} has {len(text):,} characters.",
-            hint=f"Use at most {_LONGEST_QUERY:,}.",
-        )
 
 
 def _check_characters(text: str, named: str) -> None:
@@ -200,7 +190,7 @@ def _check_characters(text: str, named: str) -> None:
         )
 
 
-def _check_types(text: object, mode: object, top_k: object, filters: object) -> None:
+def _check_arguments(text: object, mode: object, top_k: object, filters: object) -> None:
     """Check types at run time, for callers without a type checker."""
     if not isinstance(text, str):
         raise InvalidArgument("The query must be a string.", hint="Pass a str.")
@@ -242,12 +232,3 @@ def check_filters(filters: object) -> None:
 def is_stop_word(term: str) -> bool:
     """Return whether a term has no topic: a word such as "the", or a single kana."""
     return term in _FUNCTION_WORDS or (len(term) == 1 and _KANA.match(term) is not None)
-
-
-def _measure_trust(text: str, embedder: Embedder) -> float:
-    """Return how much weight the model deserves for this question, from 0 to 1."""
-    tokens = embedder.count_tokens(text)
-    letters = len(_WORD_CHARACTERS.findall(text))
-    if not tokens:
-        return 0.0
-    return min(1.0, max(0.0, (letters / tokens - _SPELT_OUT) / (_KNOWN - _SPELT_OUT)))

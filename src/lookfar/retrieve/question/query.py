@@ -1,4 +1,4 @@
-"""Parse the syntax of a question: quoted phrases, exclusions, and the kind of question.
+"""Parse a question: quoted phrases, exclusions, its kind, and the title and paths of a long one.
 
 - ``"two words"``: these words, next to each other. The quotes in ``print("x")`` are plain text.
 - ``-"two words"`` or ``NOT word``: exclude these. ``NOT`` among other capitals is SQL.
@@ -8,12 +8,17 @@
 A sentence has no syntax: there quotes mark a name or a message, which lifts passages that contain
 it, and capital NOT is a word. Long questions and error messages were probably pasted, and have none
 either.
+
+In a pasted issue or log the few words that matter are lost among many, so its title is asked beside
+the whole: on issues of public repositories, the file to change was among the first ten for 81 %
+instead of 75 %. Asking for its names and error lines as well was no better.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from lookfar.retrieve.locate.file_names import extract_path
 from lookfar.retrieve.ranking import QuestionKind
@@ -48,6 +53,19 @@ _FEW = 8
 """Words outside of quotes; a question with more was pasted and has no syntax."""
 _SHORT = 3
 """Words; a question with at most so many, none of them a question word, is a phrase."""
+
+_LONG: Final = 300
+"""Characters from which a question of several lines is long."""
+_LONG_LINE: Final = 1000
+"""The same for a question of one line."""
+_LONGEST_TITLE: Final = 200
+_LONGEST_PATH: Final = 300
+_MARKUP: Final = re.compile(r"^[#>*\s-]+|[*_`\s]+$")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?。！？])\s")
+_LIKE_A_PATH: Final = re.compile(r"[\w.@~+/\\-]+")
+_INNERMOST_FIRST: Final = re.compile(r"^\s*at .*:\d+", re.MULTILINE)
+"""A frame of a stack trace of Java, JavaScript or .NET; those of Python end with the innermost."""
+_TRACEBACK: Final = re.compile(r"^(?:Traceback\b|Stack trace\b|.*most recent call)", re.IGNORECASE)
 
 
 class Question(NamedTuple):
@@ -84,41 +102,36 @@ def parse_question(text: str) -> Question:
         dashed.append(match["word"])
         return " "
 
+    plain = Question(text, (), (), (), classify_question(text))
     outside = _QUOTED.sub(" ", text)
-    if len(outside.split()) > _FEW or _is_sentence(outside) or _ERROR.search(outside):
-        return Question(text, (), (), (), classify_question(text))
+    words = outside.lower().split()
+    # A sentence, as opposed to a list of words.
+    is_sentence = (
+        outside.rstrip().endswith(("?", "？", "."))
+        or not _ASKING.isdisjoint(words)
+        or sum(word in _SENTENCE_WORDS for word in words) >= _SENTENCE_LEAST
+    )
+    if len(words) > _FEW or is_sentence or _ERROR.search(outside):
+        return plain
     bare = _QUOTED.sub(take_phrase, text)
     bare = _NOT.sub(take_exclusion, bare)
     if len(bare.split()) <= _FEW:
         bare = _DASHED.sub(take_dashed, bare)
-    if not (phrases or without or dashed):
-        return Question(text, (), (), (), classify_question(text))
     bare = " ".join(bare.split())
-    if not terms_of(bare):  # Everything is excluded, so it was not meant as syntax.
-        return Question(text, (), (), (), classify_question(text))
+    # If everything is excluded, it was not meant as syntax.
+    if not (phrases or without or dashed) or not terms_of(bare):
+        return plain
     kind: QuestionKind = "phrase" if bare in phrases else classify_question(bare)
     return Question(bare, tuple(phrases), tuple(without), tuple(dashed), kind)
-
-
-def is_error(text: str) -> bool:
-    """Return whether a text looks like an error message."""
-    return _ERROR.search(text) is not None
-
-
-def _is_sentence(text: str) -> bool:
-    """Return whether a text reads like a sentence, as opposed to a list of words."""
-    words = text.lower().split()
-    if text.rstrip().endswith(("?", "？", ".")) or not _ASKING.isdisjoint(words):
-        return True
-    return sum(word in _SENTENCE_WORDS for word in words) >= _SENTENCE_LEAST
 
 
 def classify_question(text: str) -> QuestionKind:
     words = text.split()
     if len(words) == 1:
-        if _is_path(text):
+        path = extract_path(text)
+        if path and "://" not in path and ("/" in path or parser_for(path) is not None):
             return "path"
-        if _is_name(text):
+        if names_in(text) and not text.strip().replace("-", "").islower():
             return "identifier"
     elif _ERROR.search(text):
         return "error"
@@ -126,11 +139,26 @@ def classify_question(text: str) -> QuestionKind:
     return "phrase" if len(words) <= _SHORT and not asks and text.isascii() else "question"
 
 
-def _is_path(text: str) -> bool:
-    """Return whether a text looks like a path: it has a slash or a known file extension."""
-    path = extract_path(text)
-    return bool(path) and "://" not in path and ("/" in path or parser_for(path) is not None)
+def find_title(text: str) -> str:
+    """Return the title of a long question, or the error that a log ends with; else nothing."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(text) < (_LONG if len(lines) > 1 else _LONG_LINE):
+        return ""
+    title = lines[0]
+    if _TRACEBACK.match(title):
+        title = next((line for line in reversed(lines[1:]) if _ERROR.search(line)), title)
+    return _SENTENCE_END.split(_MARKUP.sub("", title))[0][:_LONGEST_TITLE].strip()
 
 
-def _is_name(text: str) -> bool:
-    return bool(names_in(text)) and not text.strip().replace("-", "").islower()
+def list_paths(text: str) -> list[str]:
+    """Return the paths of files in a text, in its order and with repeats."""
+    names = (match[0].strip(".") for match in _LIKE_A_PATH.finditer(text) if "." in match[0])
+    paths = (name.replace("\\", "/").lstrip("./") for name in names if len(name) < _LONGEST_PATH)
+    return [path for path in paths if parser_for(path) is not None]
+
+
+def find_origin(text: str, paths: Sequence[str]) -> str:
+    """Return the path of the innermost frame of a stack trace."""
+    if not paths:
+        return ""
+    return paths[0] if _INNERMOST_FIRST.search(text) else paths[-1]

@@ -89,17 +89,19 @@ _RELATED: Mapping[str, str] = {
 """Words of the same topic. They do not mean the same, so they are only used on request."""
 
 
+Table = Mapping[str, tuple[str, ...]]
+"""Terms of the index with their synonyms."""
+
+
 def find_synonyms(
-    terms: Sequence[str], own: Sequence[str] = (), most: int = 10, *, related: bool = False
+    terms: Sequence[str], own: Table, most: int = 10, *, related: bool = False
 ) -> dict[str, tuple[str, ...]]:
     """Return synonyms for each term, the user's own first, at most ``most`` in total.
 
     Terms take turns, so that the first word of a question does not use up the limit. With
     ``related``, words of the same topic count as synonyms.
     """
-    tables = [parse_own_synonyms(tuple(own)), build_table()]
-    if related:
-        tables.insert(1, _build_related())
+    tables = [own, _build_related(), build_table()] if related else [own, build_table()]
     asked = frozenset(terms)
     left: dict[str, list[str]] = {}
     for term in terms:
@@ -107,25 +109,21 @@ def find_synonyms(
         left[term] = [other for other in others if other not in asked]
     chosen: dict[str, list[str]] = {}
     used: set[str] = set()
-    turn = 0
-    while len(used) < most and any(turn < len(candidates) for candidates in left.values()):
+    for turn in range(max(map(len, left.values()), default=0)):
         for term, candidates in left.items():
             if turn < len(candidates) and candidates[turn] not in used and len(used) < most:
                 used.add(candidates[turn])
                 chosen.setdefault(term, []).append(candidates[turn])
-        turn += 1
     return {term: tuple(synonyms) for term, synonyms in chosen.items()}
 
 
-def find_spellings(term: str, own: Sequence[str] = ()) -> frozenset[str]:
+def find_spellings(term: str, own: Table) -> frozenset[str]:
     """Return the other spellings of a term: long form, abbreviation, and the user's own."""
-    return frozenset(
-        (*parse_own_synonyms(tuple(own)).get(term, ()), *_build_spellings().get(term, ()))
-    )
+    return frozenset((*own.get(term, ()), *_build_spellings().get(term, ())))
 
 
 @lru_cache(maxsize=1)
-def build_table() -> Mapping[str, tuple[str, ...]]:
+def build_table() -> Table:
     """Return the synonyms of every word that has some, as terms of the index."""
     table = {term: dict.fromkeys(others) for term, others in _build_spellings().items()}
     for group in _ALIKE:
@@ -136,7 +134,7 @@ def build_table() -> Mapping[str, tuple[str, ...]]:
 
 
 @lru_cache(maxsize=1)
-def _build_spellings() -> Mapping[str, tuple[str, ...]]:
+def _build_spellings() -> Table:
     table: dict[str, dict[str, None]] = {}
     for short, long in _SHORT.items():
         _add_targets(table, short, long.split())
@@ -146,7 +144,7 @@ def _build_spellings() -> Mapping[str, tuple[str, ...]]:
 
 
 @lru_cache(maxsize=1)
-def _build_related() -> Mapping[str, tuple[str, ...]]:
+def _build_related() -> Table:
     table: dict[str, dict[str, None]] = {}
     for word, others in _RELATED.items():
         _add_targets(table, word, others.split())
@@ -160,7 +158,7 @@ def _add_targets(table: dict[str, dict[str, None]], word: str, others: Sequence[
 
 
 @lru_cache(maxsize=8)
-def parse_own_synonyms(written: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+def parse_own_synonyms(written: tuple[str, ...]) -> Table:
     """Parse ``word = other other`` from the settings into terms of the index."""
     synonyms: dict[str, tuple[str, ...]] = {}
     for entry in written:

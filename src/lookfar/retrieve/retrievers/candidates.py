@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 
 from lookfar.config import SearchSettings
-from lookfar.model import Filters
 from lookfar.ports import Place, Snapshot, Statistics
 from lookfar.retrieve.locate.file_names import extract_path
 from lookfar.retrieve.question.admission import resolve_globs
-from lookfar.retrieve.question.field_weights import chunk_weights, page_weights
+from lookfar.retrieve.question.plan import field_weights
 from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking
 from lookfar.retrieve.retrievers.definitions import find_named_places
 
@@ -44,7 +42,11 @@ def share_statistics(sources: Sequence[tuple[Plan, Snapshot]], counted: Sequence
     weighs among a hundred thousand pages. With ``counted``, only those sources are counted.
     """
     counted_sources = [sources[at] for at in counted] or sources
-    statistics = [snapshot.statistics(_list_terms(plan)) for plan, snapshot in counted_sources]
+    statistics = []
+    for plan, snapshot in counted_sources:
+        more = (*plan.replacements.values(), *plan.synonyms.values(), plan.concepts)
+        terms = dict.fromkeys((*plan.terms, *(term for others in more for term in others)))
+        statistics.append(snapshot.statistics(list(terms)))
     frequency: Counter[tuple[str, str]] = Counter()
     for counted_here in statistics:
         frequency.update(counted_here.frequency)
@@ -90,7 +92,7 @@ def gather_candidates(
 ) -> Ranking:
     """Return the union of what all retrievers find, with all scores for each candidate."""
     limit = max(settings.candidates, plan.top_k)
-    of_chunks, of_pages = chunk_weights(settings), page_weights(settings)
+    of_chunks, of_pages = field_weights(settings)
     filters = resolve_globs(plan.filters, snapshot)
     places: dict[int, Place] = {}
     keyword: dict[int, float] = {}
@@ -105,8 +107,11 @@ def gather_candidates(
         covered = {place.document for place, _ in matches}
         bare = [document for document in page if document not in covered]
         matches += snapshot.best_of_each(terms, of_chunks, bare, filters)
-        named = (place for path in _list_paths(plan) for place in snapshot.ending_in(path, filters))
-        matches += [(place, 0.0) for place in named if place.document not in covered]
+        # The path that the question consists of, or the ends of those that a long one names.
+        ends = ["/".join(path.split("/")[-_PATH_END:]) for path in plan.paths][-_MOST_PATHS:]
+        for path in [whole] if (whole := extract_path(plan.text)) else ends:
+            named = snapshot.ending_in(path, filters)
+            matches += [(place, 0.0) for place in named if place.document not in covered]
         keyword = {place.key: score for place, score in matches}
         places.update((place.key, place) for place, _ in matches)
     defining, leads = find_named_places(plan, snapshot, filters)
@@ -116,82 +121,62 @@ def gather_candidates(
         near = snapshot.vector_search(plan.vector, limit, filters)
         vector = {place.key: score for place, score in near}
         places.update((place.key, place) for place, _ in near)
-        places.update(_find_by_quality(plan, snapshot, filters, places, limit))
+        if plan.quality is not None:
+            # The second model searches only what it has embedded so far. So it may find as large a
+            # part of the limit as it has embedded of the other candidates; otherwise the first few
+            # chunks with a vector would take part in every answer.
+            judged = snapshot.quality_scores(plan.quality, list(places.values()))
+            embedded = sum(score is not None for score in judged)
+            if share := math.ceil(limit * embedded / (len(judged) or 1)):
+                nearest = snapshot.quality_search(plan.quality, share, filters)
+                places.update((place.key, place) for place, _ in nearest)
         unscored = [place for key, place in places.items() if key not in vector]
         missing = snapshot.vector_scores(plan.vector, unscored)
         vector.update(zip((place.key for place in unscored), missing, strict=True))
         # A chunk found by name alone must not change the scale of the vector scores.
         least = min((vector[key] for key in vector.keys() - brought), default=0.0)
         vector.update((key, max(vector[key], least)) for key in brought)
-    for place, cosine in _find_by_expansion(plan, snapshot, filters, places, vector, of_chunks):
-        places[place.key], vector[place.key] = place, cosine
     if plan.mode != "vector":
+        synonyms = (synonym for others in plan.synonyms.values() for synonym in others)
+        if others := list(dict.fromkeys((*synonyms, *plan.concepts))):
+            found = snapshot.keyword_search(others, of_chunks, _BROUGHT_IN, filters)
+            for place, cosine in _choose_new(found, plan, snapshot, places, vector):
+                places[place.key], vector[place.key] = place, cosine
         unread = {place.document for place in places.values()}.difference(page)
         page |= snapshot.page_scores(terms, of_pages, sorted(unread))
-    columns = (
-        places.values(),
-        [keyword.get(key, 0.0) for key in places],
-        [page.get(place.document, 0.0) for place in places.values()],
-        [vector.get(key, 0.0) for key in places],
-        repeat(source),
-        _score_by_quality(plan, snapshot, list(places.values())),
+    quality: Sequence[float | None] = [None] * len(places)
+    if plan.quality is not None:
+        quality = snapshot.quality_scores(plan.quality, list(places.values()))
+    candidates = Candidates(
+        Candidate(
+            place,
+            keyword.get(key, 0.0),
+            page.get(place.document, 0.0),
+            vector.get(key, 0.0),
+            source,
+            second,
+        )
+        for (key, place), second in zip(places.items(), quality, strict=True)
     )
-    candidates = Candidates(map(Candidate._make, zip(*columns, strict=False)))
-    none = (0.0,) * len(candidates)
-    return Ranking(
-        plan, candidates, none, named={(source, key): lead for key, lead in leads.items()}
-    )
+    named_here = {(source, key): lead for key, lead in leads.items()}
+    return Ranking(plan, candidates, (0.0,) * len(candidates), named=named_here)
 
 
-def _find_by_quality(
-    plan: Plan, snapshot: Snapshot, filters: Filters, places: Mapping[int, Place], limit: int
-) -> dict[int, Place]:
-    """Return the chunks that the second model finds, beside the ``places`` of other retrievers.
-
-    It searches only what it has embedded so far. So it may find as large a part of ``limit`` as it
-    has embedded of the other candidates; otherwise the first few chunks with a vector would take
-    part in every answer.
-    """
-    if plan.quality is None:
-        return {}
-    scores = snapshot.quality_scores(plan.quality, list(places.values()))
-    embedded = sum(score is not None for score in scores)
-    limit = math.ceil(limit * embedded / (len(scores) or 1))
-    nearest = snapshot.quality_search(plan.quality, limit, filters) if limit else []
-    return {place.key: place for place, _ in nearest}
-
-
-def _score_by_quality(
-    plan: Plan, snapshot: Snapshot, places: Sequence[Place]
-) -> Sequence[float | None]:
-    if plan.quality is None:
-        return [None] * len(places)
-    return snapshot.quality_scores(plan.quality, places)
-
-
-def _find_by_expansion(
+def _choose_new(
+    found: Sequence[tuple[Place, float]],
     plan: Plan,
     snapshot: Snapshot,
-    filters: Filters,
     places: Mapping[int, Place],
     vector: Mapping[int, float],
-    weights: Mapping[str, float],
 ) -> list[tuple[Place, float]]:
-    """Return the best documents that only synonyms and concepts find, each with its cosine.
+    """Return the best chunk of each document that only synonyms and concepts found, and its cosine.
 
     Documents with a lower cosine than all others are dropped: scores are scaled between the lowest
     and the highest, and the additions must not change that scale.
     """
-    others = (
-        *(synonym for synonyms in plan.synonyms.values() for synonym in synonyms),
-        *plan.concepts,
-    )
-    if not others or plan.mode == "vector":
-        return []
     present = {place.document for place in places.values()}
-    matches = snapshot.keyword_search(list(dict.fromkeys(others)), weights, _BROUGHT_IN, filters)
     new: dict[int, Place] = {}
-    for place, _ in matches:
+    for place, _ in found:
         if place.document not in present:
             new.setdefault(place.document, place)
     if plan.vector is None:
@@ -200,21 +185,8 @@ def _find_by_expansion(
     for key, place in places.items():
         nearest[place.document] = max(vector[key], nearest.get(place.document, -1.0))
     least = min(nearest.values(), default=-1.0)
-    brought = list(new.values())
-    scores = snapshot.vector_scores(plan.vector, brought)
-    return [pair for pair in zip(brought, scores, strict=True) if pair[1] >= least]
-
-
-def _list_paths(plan: Plan) -> list[str]:
-    """Return the path that a question consists of, or the ends of those that a long one names."""
-    ends = ["/".join(path.split("/")[-_PATH_END:]) for path in plan.paths]
-    return [extract_path(plan.text)] if extract_path(plan.text) else ends[-_MOST_PATHS:]
-
-
-def _list_terms(plan: Plan) -> list[str]:
-    """Return all terms that a plan looks up in the index."""
-    others = (*plan.replacements.values(), *plan.synonyms.values(), plan.concepts)
-    return list(dict.fromkeys((*plan.terms, *(term for terms in others for term in terms))))
+    scores = snapshot.vector_scores(plan.vector, list(new.values()))
+    return [pair for pair in zip(new.values(), scores, strict=True) if pair[1] >= least]
 
 
 def _weigh_terms(plan: Plan, snapshot: Snapshot) -> dict[str, float]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from lookfar.model import Filters, Section, SymbolKind
+from lookfar.model import Filters
 from lookfar.ports import Place, Snapshot
 from lookfar.retrieve.locate.file_names import is_aside
 from lookfar.retrieve.question.names import (
@@ -64,7 +64,15 @@ def find_named_places(
     names = find_names(plan)
     covered: set[str] = set()
     for number, member in enumerate(find_members(plan), len(names)):
-        for defined in _find_member(member, snapshot, filters):
+        # Only definitions of the member in exactly the type that the question names.
+        definitions = _leave_aside(
+            [
+                defined
+                for defined in _find_recorded(member, snapshot, filters)
+                if defined.path[-2:] == member.parts[-2:] and defined.tier in _CALLED
+            ]
+        )
+        for defined in definitions if len(definitions) <= _MOST_MEANT else ():
             covered.update(member.parts[-2:])
             why = f"it defines {'.'.join(member.parts)}"
             places[defined.place.key] = defined.place
@@ -72,25 +80,27 @@ def find_named_places(
     for number, name in enumerate(names):
         if name.last in covered:
             continue  # The question is about the member, not about its type.
-        definitions = _choose_meant(_find_recorded(name, snapshot, filters), name)
-        if definitions is None or all(_is_declaration(defined) for defined in definitions):
-            definitions = _find_unrecorded(name, snapshot, filters, definitions or [])
+        recorded = _find_recorded(name, snapshot, filters)
+        definitions = _choose_meant(recorded, name) if recorded else []
+        # A declaration in a header is not where it is defined.
+        if all(d.tier == _SECONDARY and _HEADER.search(d.place.uri) for d in definitions):
+            definitions = _find_unrecorded(name, snapshot, filters, definitions)
         for defined in definitions:
             places[defined.place.key] = defined.place
-            why = (
-                "only this document contains {}"
-                if defined.tier == _ONLY_HOLDER
-                else "it defines {}"
-            )
-            stem = PurePosixPath(defined.place.uri).stem
+            only = "only this document contains" if defined.tier == _ONLY_HOLDER else "it defines"
             match = NamedPlace(
                 number,
                 defined.tier,
-                why.format(".".join(name.parts)),
-                namesake=stem.casefold() == name.last.casefold(),
+                f"{only} {'.'.join(name.parts)}",
+                namesake=PurePosixPath(defined.place.uri).stem.casefold() == name.last.casefold(),
             )
             named[defined.place.key] = min(named.get(defined.place.key, match), match)
     return places, named
+
+
+def _leave_aside(definitions: list[_Defined]) -> list[_Defined]:
+    """Return the definitions outside of tests and examples; if there are none, all of them."""
+    return [defined for defined in definitions if not is_aside(defined.place.uri)] or definitions
 
 
 def _find_recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
@@ -100,59 +110,55 @@ def _find_recorded(name: Name, snapshot: Snapshot, filters: Filters) -> list[_De
     headed = snapshot.keyword_search(name.terms, {"headings": 1.0}, _MOST_HEADED, filters)
     uris = {place.document: place.uri for place, _ in headed if place.lane == "code"}
     folded = name.last.casefold()
-    kinds: dict[int, dict[int, SymbolKind | Literal[""]]] = {}
-    for document, definitions in snapshot.definitions(sorted(uris)).items():
-        here = {d.start: d.kind for d in definitions if _last_part(d.name).casefold() == folded}
-        if here:
-            kinds[document] = here
     recorded: list[_Defined] = []
-    for document, starts in kinds.items():
+    for document, definitions in snapshot.definitions(sorted(uris)).items():
+        starts = {d.start: d.kind for d in definitions if _last_part(d.name).casefold() == folded}
+        if not starts:
+            continue
         uri = uris[document]
         chunks = snapshot.admitted(uri, filters)
         for section in snapshot.sections(uri):
-            if section.level and section.span.start in starts:
-                chunk = _find_chunk(section, chunks)
-                if chunk is not None and _last_part(section.title).casefold() == folded:
-                    tier = _rate_definition(uri, section, starts[section.span.start])
-                    recorded.append(_Defined(chunk, _split_path(section), tier))
+            start = section.span.start
+            if not (section.level and start in starts):
+                continue
+            # The chunk with the line that names the definition; long comments may precede it.
+            without_body = section.body >= section.span.end
+            head = start if without_body else section.body - 1
+            chunk = _chunk_at(head, chunks) or _chunk_at(start, chunks)
+            if chunk is not None and _last_part(section.title).casefold() == folded:
+                parts = (part for title in section.path for part in BETWEEN_NAMES.split(title))
+                path = tuple(filter(None, parts))
+                tier = _rate_definition(uri, path, starts[start], without_body=without_body)
+                recorded.append(_Defined(chunk, path, tier))
     return recorded
 
 
-def _find_member(member: Name, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
-    """Return the definitions of a member in exactly the type that the question names."""
-    definitions = [
-        defined
-        for defined in _find_recorded(member, snapshot, filters)
-        if defined.path[-2:] == member.parts[-2:] and defined.tier in _CALLED
-    ]
-    definitions = [
-        defined for defined in definitions if not is_aside(defined.place.uri)
-    ] or definitions
-    return definitions if len(definitions) <= _MOST_MEANT else []
-
-
-def _choose_meant(definitions: list[_Defined], name: Name) -> list[_Defined] | None:
-    """Return the definitions that the question can mean; ``None`` if there are none at all."""
-    if not definitions:
-        return None
+def _choose_meant(definitions: list[_Defined], name: Name) -> list[_Defined]:
+    """Return the definitions that the question can mean."""
     if name.last == name.last.lower():
         # Written without capitals, it may as well mean a class; but not one of an example.
-        definitions = [
-            defined for defined in definitions if not is_aside(defined.place.uri)
-        ] or definitions
+        definitions = _leave_aside(definitions)
     definitions = [
         defined for defined in definitions if defined.path[-1] == name.last
     ] or definitions
     owner = name.parts[-2].casefold() if len(name.parts) > 1 else ""
     if owner and owner not in _RECEIVERS:
-        owned = [defined for defined in definitions if _is_inside(defined, owner)]
+        # Those in the type, module or file that the name mentions.
+        owned = [
+            defined
+            for defined in definitions
+            if owner in (defined.place.uri.casefold().replace(".", "/").split("/"))
+            or owner in [part.casefold() for part in defined.path[:-1]]
+        ]
         # ``Sinatra::Helpers`` is not ``Sinatra::Streaming::Helpers``.
-        owned = [defined for defined in owned if _is_directly_inside(defined, owner)] or owned
+        owned = [
+            defined
+            for defined in owned
+            if len(defined.path) > 1 and defined.path[-2].casefold() == owner
+        ] or owned
         # The definition of ``os.path.join`` is not in this collection.
         definitions = owned or (definitions if name.alone and len(definitions) == 1 else [])
-    definitions = [
-        defined for defined in definitions if not is_aside(defined.place.uri)
-    ] or definitions
+    definitions = _leave_aside(definitions)
     if not name.alone:
         # The other words of the question decide which of several it is about.
         definitions = [
@@ -163,21 +169,6 @@ def _choose_meant(definitions: list[_Defined], name: Name) -> list[_Defined] | N
     if sum(defined.tier == best for defined in definitions) > _MOST_MEANT and not name.sure:
         return []  # It is a common word, so code with that name is probably not meant.
     return definitions
-
-
-def _is_inside(defined: _Defined, owner: str) -> bool:
-    """Return whether a definition is in the type, module or file that the name mentions."""
-    around = (*defined.path[:-1], *re.split(r"[/.]", defined.place.uri))
-    return owner in (part.casefold() for part in around)
-
-
-def _is_directly_inside(defined: _Defined, owner: str) -> bool:
-    return len(defined.path) > 1 and defined.path[-2].casefold() == owner
-
-
-def _is_declaration(defined: _Defined) -> bool:
-    """Return whether a definition is only a declaration in a header."""
-    return defined.tier == _SECONDARY and _HEADER.search(defined.place.uri) is not None
 
 
 def _find_unrecorded(
@@ -198,29 +189,20 @@ def _find_unrecorded(
         if match and chunk is not None and not (declared and _HEADER.search(uri)):
             tier = _LOOKS_NESTED if match[0][:1] in " \t" else _LOOKS_DEFINED
             defining.append(_Defined(chunk, (name.last,), tier))
-    defining = [defined for defined in defining if not is_aside(defined.place.uri)] or defining
     if defining or declared or len(holders) != 1:
-        return defining or declared
+        return _leave_aside(defining) or declared
     (uri,) = holders
-    return _find_only_holder(name, uri, snapshot, filters)
-
-
-def _find_only_holder(name: Name, uri: str, snapshot: Snapshot, filters: Filters) -> list[_Defined]:
-    """Return the first chunk with the name in the only document that contains it."""
-    word = re.compile(rf"(?<![\w$]){re.escape(name.last)}(?![\w$])")
-    match = word.search(snapshot.text(uri) or "")
+    match = re.search(rf"(?<![\w$]){re.escape(name.last)}(?![\w$])", snapshot.text(uri) or "")
     chunk = _chunk_at(match.start(), snapshot.admitted(uri, filters)) if match else None
     return [_Defined(chunk, (name.last,), _ONLY_HOLDER)] if chunk is not None else []
 
 
-def _rate_definition(uri: str, section: Section, kind: str) -> int:
+def _rate_definition(uri: str, path: Sequence[str], kind: str, *, without_body: bool) -> int:
     """Return the tier of a definition; if several have the same name, the lowest is meant."""
-    path = _split_path(section)
     name, owner = path[-1], path[-2] if len(path) > 1 else ""
     if kind in _TYPES:
         return 0
     if kind in _FUNCTIONS:
-        without_body = section.body >= section.span.end
         if name == owner or name in _CONSTRUCTORS or (without_body and _HEADER.search(uri)):
             return _SECONDARY
         # In C, one line may be a declaration or a whole function.
@@ -228,20 +210,9 @@ def _rate_definition(uri: str, section: Section, kind: str) -> int:
     return 2 if kind == "constant" else _INCIDENTAL
 
 
-def _split_path(section: Section) -> tuple[str, ...]:
-    """Return the names around a definition and its own name; ``Owner.name`` counts as two names."""
-    return tuple(part for title in section.path for part in BETWEEN_NAMES.split(title) if part)
-
-
 def _last_part(title: str) -> str:
     parts = [part for part in BETWEEN_NAMES.split(title) if part]
     return parts[-1] if parts else title
-
-
-def _find_chunk(section: Section, chunks: Sequence[Place]) -> Place | None:
-    """Return the chunk with the line that names the definition; long comments may precede it."""
-    head = section.span.start if section.body >= section.span.end else section.body - 1
-    return _chunk_at(head, chunks) or _chunk_at(section.span.start, chunks)
 
 
 def _chunk_at(offset: int, chunks: Sequence[Place]) -> Place | None:

@@ -7,42 +7,43 @@ own words and by the vector of the passage around it, and cited as an exact slic
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
 from lookfar.common.lines import Lines
-from lookfar.retrieve.ranking import Candidate, Candidates, Ranking, Source
+from lookfar.retrieve.ranking import Candidate, Candidates, Document, Ranking
 from lookfar.store.keywords.analyser import terms_of
 
 
-def replace_with_programs(ranking: Ranking, sources: Sequence[Source], most: int) -> Ranking:
-    """Replace prose by the programs in it, at most ``most`` per page (0: no limit)."""
+def replace_with_programs(ranking: Ranking) -> Ranking:
+    """Replace prose by the programs in it, at most ``per_document`` of a page."""
     candidates: list[Candidate] = []
-    prose: dict[tuple[int, int], list[Candidate]] = defaultdict(list)
+    prose: dict[Document, list[Candidate]] = defaultdict(list)
     for candidate in ranking.candidates:
-        if sources[candidate.source].plan.filters.languages and candidate.place.lane != "code":
+        languages = ranking.sources[candidate.source].plan.filters.languages
+        if languages and candidate.place.lane != "code":
             prose[candidate.document].append(candidate)
         else:
             candidates.append(candidate)
     for passages in prose.values():
-        candidates += _find_in_page(
-            passages, sources[passages[0].source], ranking, most, len(candidates)
-        )
+        candidates += _find_in_page(passages, ranking, len(candidates))
     return replace(ranking, candidates=Candidates(candidates), scores=(0.0,) * len(candidates))
 
 
 def _find_in_page(
-    passages: Sequence[Candidate], source: Source, ranking: Ranking, most: int, number: int
-) -> list[Candidate]:
+    passages: Sequence[Candidate], ranking: Ranking, number: int
+) -> Sequence[Candidate]:
+    _, plan, snapshot, *_ = ranking.sources[passages[0].source]
     uri = passages[0].place.uri
-    known, text = source.snapshot.document(uri), source.snapshot.text(uri)
-    wanted = frozenset(source.plan.filters.languages)
+    known, text = snapshot.document(uri), snapshot.text(uri)
+    wanted = plan.filters.languages
     if known is None or text is None or known["language"] in wanted:
-        return list(passages)  # The page itself is in that language.
+        return passages  # The page itself is in that language.
     lines = Lines(text)
     programs: dict[int, Candidate] = {}
-    for start, end in _iterate_programs(known, wanted):
+    spans: Mapping[str, Sequence[tuple[int, int]]] = known.get("programs") or {}
+    for start, end in (span for name, some in spans.items() if name in wanted for span in some):
         holding = [
             passage
             for passage in passages
@@ -69,16 +70,7 @@ def _find_in_page(
     # If one program contains words of the question, those without any are dropped.
     if ranked and ranked[0].keyword:
         ranked = [program for program in ranked if program.keyword]
-    return ranked[: most or None]
-
-
-def _iterate_programs(
-    known: Mapping[str, object], wanted: frozenset[str]
-) -> Iterator[tuple[int, int]]:
-    spans = known.get("programs")
-    for language, places in spans.items() if isinstance(spans, dict) else ():
-        if language in wanted:
-            yield from ((start, end) for start, end in places)
+    return ranked[: ranking.settings.per_document or None]
 
 
 _USUAL_LENGTH = 40

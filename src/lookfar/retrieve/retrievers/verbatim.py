@@ -7,14 +7,13 @@ be common ones. The passages come first if the part is the whole question, or wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 from lookfar.common.recent import RecentValues
-from lookfar.ports import Place
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.intent import asks_for_history
-from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source, Stage
+from lookfar.retrieve.ranking import Candidate, Chunk, Ranking, Source
 from lookfar.store.keywords.analyser import terms_of
 
 _WORDS: Final = 4
@@ -42,39 +41,40 @@ questions ask for word for word, and they are read again and again."""
 _EDGES: Final = "\"'`“”‘’.,;:!?()[]{}<>"
 
 
-class Run(NamedTuple):
-    """Consecutive words of a question."""
-
-    words: tuple[str, ...]
-    share: float
-    """Share of the question, weighted by how rare its words are."""
-
-
 class _Question:
     """The words of a question, prepared to measure how much of it a text repeats."""
 
-    def __init__(self, plan: Plan, rarity: Mapping[str, float]) -> None:
+    def __init__(self, ranking: Ranking) -> None:
+        plan = ranking.plan
+        quoted = (*_QUOTED.findall(plan.text), *plan.filters.phrases)
         self.words = _split_words(plan.text)
-        self.quoted = [_split_words(text) for text in _find_quoted(plan)]
+        self.quoted = [words for text in quoted if len(words := _split_words(text)) > 1]
         self.is_error = plan.kind == "error"
-        self._rarity = {term: rarity.get(term, 0.0) for term in plan.terms}
+        self._rarity = {term: ranking.rarity.get(term, 0.0) for term in plan.terms}
         self.total = sum(self._rarity.values())
         self._terms = {
             word: self._rarity.keys() & terms_of(word)
             for word in (*self.words, *(word for words in self.quoted for word in words))
         }
         self._plain = [" ".join(_WORD.findall(word.lower())) for word in self.words]
-        self._plain_quoted = [_normalise(text) for text in _find_quoted(plan)]
-
-    def terms(self, words: Iterable[str]) -> frozenset[str]:
-        """Return the terms of the question that these of its words have."""
-        return frozenset().union(*map(self._terms.__getitem__, words))
+        self._plain_quoted = [_normalise(" ".join(words)) for words in self.quoted]
 
     def share(self, words: Iterable[str]) -> float:
         """Return the share of these words in the question, weighted by how rare they are."""
-        terms = self.terms(words)
+        terms = frozenset[str]().union(*map(self._terms.__getitem__, words))
         # In the order of the question, since the order of a sum changes its last digits.
         return sum([value for term, value in self._rarity.items() if term in terms]) / self.total
+
+    def list_runs(self) -> list[tuple[str, ...]]:
+        """Return the parts to look up, best first: quoted text, code, and groups of words."""
+        if not self.total:
+            return []
+        words = self.words
+        groups = [tuple(words[at : at + _WORDS]) for at in range(len(words) - _WORDS + 1)]
+        shares = {group: self.share(group) for group in groups}
+        best = sorted((group for group in groups if shares[group]), key=lambda g: -shares[g])
+        quoted = map(tuple, self.quoted[:_MOST_RUNS])
+        return list(dict.fromkeys((*quoted, *best[:_MOST_RUNS])))
 
     def measure_extent(self, written: str) -> float:
         """Return how much of the question a normalised text contains, from 0 to 1.
@@ -84,119 +84,95 @@ class _Question:
         """
         if any(quoted in written for quoted in self._plain_quoted):
             return 1.0
-        best = 0.0
-        for words in self._longest_runs(written):
-            if self.is_error and len(words) >= _LONG and len(self.terms(words)) >= _TELLING:
-                return 1.0
-            best = max(best, self.share(words))
-        return best
-
-    def _longest_runs(self, written: str) -> Iterator[Sequence[str]]:
-        """Yield the longest run of words from each start that the text contains."""
-        end = 0
-        for start in range(len(self.words)):
+        best, end = 0.0, 0
+        for start in range(len(self.words)):  # The longest run of words from each start.
             end = max(end, start)
-            while end < len(self.words) and self._join(start, end + 1) in written:
+            while end < len(self.words):
+                run = " ".join(filter(None, self._plain[start : end + 1]))
+                if f" {run} " not in written:
+                    break
                 end += 1
-            if end - start >= 2:
-                yield self.words[start:end]
-
-    def _join(self, start: int, end: int) -> str:
-        joined = " ".join(filter(None, self._plain[start:end]))
-        return f" {joined} "
-
-
-def find_runs(question: _Question) -> list[Run]:
-    """Return the parts of a question to look up, best first: quoted text, code, word groups."""
-    if not question.total:
-        return []
-    words = question.words
-    groups = (words[at : at + _WORDS] for at in range(len(words) - _WORDS + 1))
-    runs = (Run(tuple(group), question.share(group)) for group in groups)
-    best = sorted((run for run in runs if run.share), key=lambda run: -run.share)[:_MOST_RUNS]
-    first = [Run(tuple(group), question.share(group)) for group in question.quoted[:_MOST_RUNS]]
-    return list(dict.fromkeys((*first, *best)))
-
-
-def _find_quoted(plan: Plan) -> list[str]:
-    """Return quoted text and code of several words."""
-    quoted = (*_QUOTED.findall(plan.text), *plan.filters.phrases)
-    return [text for text in quoted if len(_split_words(text)) > 1]
+            words = self.words[start:end]
+            terms = frozenset[str]().union(*map(self._terms.__getitem__, words))
+            if self.is_error and len(words) >= _LONG and len(terms) >= _TELLING:
+                return 1.0
+            if len(words) > 1:
+                best = max(best, self.share(words))
+        return best
 
 
 def _split_words(text: str) -> list[str]:
-    stripped = (word.strip(_EDGES) for word in text.split())
-    return [word for word in stripped if word]
+    return [word for written in text.split() if (word := written.strip(_EDGES))]
 
 
-def boost_verbatim(sources: Sequence[Source]) -> Stage:
+def boost_verbatim(ranking: Ranking) -> Ranking:
     """Put passages first that repeat the question word for word, if few documents do."""
-
-    def lift(ranking: Ranking) -> Ranking:
-        plan = ranking.plan
-        if plan.mode == "vector" or plan.kind in ("identifier", "path"):
-            return ranking
-        shares: dict[tuple[int, int], float] = {}
-        added: dict[tuple[int, int], Candidate] = {}
-        question = _Question(plan, ranking.rarity)
-        holders = _find_holders(find_runs(question), sources)
-        normalised = _read_normalised(holders, sources)
-        for number, place in holders:
-            candidate = Candidate(place, 0.0, 0.0, 0.0, number)
-            if candidate.chunk not in shares:
-                shares[candidate.chunk] = question.measure_extent(normalised[place.sha])
-                added[candidate.chunk] = candidate
-        if not shares:
-            return ranking
-        known = frozenset(ranking.candidates.chunks)
-        joined = ranking.add_candidates(
-            [candidate for key, candidate in added.items() if key not in known]
-        )
-        return _boost(joined, shares)
-
-    return lift
-
-
-def _find_holders(runs: Sequence[Run], sources: Sequence[Source]) -> list[tuple[int, Place]]:
-    """Return the chunks that contain one of the runs; none for a run that many documents have."""
-    if not runs:
-        return []
-    phrases = [" ".join(run.words) for run in runs]
+    plan, sources = ranking.plan, ranking.sources
+    if plan.mode == "vector" or plan.kind in ("identifier", "path"):
+        return ranking
+    question = _Question(ranking)
+    phrases = [" ".join(run) for run in question.list_runs()]
+    if not phrases:
+        return ranking
     reported = []
     for source in sources:
         filters = resolve_globs(source.plan.filters, source.snapshot)
         reported.append(source.snapshot.few_holding(phrases, _FEW_CHUNKS, filters))
-    holders: list[tuple[int, Place]] = []
+    holders: dict[Chunk, Candidate] = {}
     for of_run in zip(*reported, strict=True):
         if None in of_run:
-            continue
+            continue  # Too many documents have it.
         places = [(number, place) for number, here in enumerate(of_run) for place in here or ()]
         if len({(number, place.document) for number, place in places}) <= _FEW_DOCUMENTS:
-            holders += places
-    return holders
+            for number, place in places:
+                holders.setdefault((number, place.key), Candidate(place, 0.0, 0.0, 0.0, number))
+    if not holders:
+        return ranking
+    normalised = _read_normalised(holders.values(), sources)
+    shares = {
+        chunk: question.measure_extent(normalised[candidate.place.sha])
+        for chunk, candidate in holders.items()
+    }
+    known = frozenset(ranking.candidates.chunks)
+    missing = [candidate for chunk, candidate in holders.items() if chunk not in known]
+    ranking = ranking.add_candidates(missing)
+    best = max(ranking.scores, default=0.0)
+    # A question about history asks for a commit, not for a place with the same words.
+    decides = not asks_for_history(plan.text)
+    added = [0.0] * len(ranking.candidates)
+    for at, chunk in enumerate(ranking.candidates.chunks):
+        if share := shares.get(chunk, 0.0):
+            # The same for all, so that the rest of the ranking decides between them.
+            added[at] = best + 1.0 if share == 1.0 and decides else _PART * share
+    return ranking.add_step(
+        "word for word",
+        added,
+        lambda c: f"{shares.get(c.chunk, 0.0):.0%} of the question, word for word",
+    )
 
 
 def _read_normalised(
-    holders: Sequence[tuple[int, Place]], sources: Sequence[Source]
+    candidates: Collection[Candidate], sources: Sequence[Source]
 ) -> dict[bytes, str]:
     """Return the normalised texts of these chunks by their hashes; only unknown ones are read."""
     texts: dict[bytes, str] = {}
-    unread: list[tuple[int, Place]] = []
-    for number, place in holders:
-        known = _recent.get(place.sha)
+    unread: dict[bytes, Candidate] = {}
+    for candidate in candidates:
+        known = _recent.get(candidate.place.sha)
         if known is None:
-            unread.append((number, place))
+            unread.setdefault(candidate.place.sha, candidate)
         else:
-            texts[place.sha] = known
+            texts[candidate.place.sha] = known
     for number, source in enumerate(sources):
-        source.snapshot.preload_texts(sorted({p.uri for at, p in unread if at == number}))
-    for number, place in unread:
-        if place.sha in texts:
-            continue
-        text = sources[number].snapshot.text(place.uri)
-        texts[place.sha] = written = _normalise((text or "")[place.start : place.end])
+        uris = {c.place.uri for c in unread.values() if c.source == number}
+        if uris:
+            source.snapshot.preload_texts(sorted(uris))
+    for sha, candidate in unread.items():
+        place = candidate.place
+        text = sources[candidate.source].snapshot.text(place.uri)
+        texts[sha] = written = _normalise((text or "")[place.start : place.end])
         if text is not None:
-            _recent.add(place.sha, written, _BYTES + 2 * len(written))
+            _recent.add(sha, written, _BYTES + 2 * len(written))
     return texts
 
 
@@ -213,20 +189,3 @@ def _normalise(text: str) -> str:
     else:
         words = _WORD.findall(lowered)
     return f" {' '.join(words)} "
-
-
-def _boost(ranking: Ranking, shares: dict[tuple[int, int], float]) -> Ranking:
-    best = max(ranking.scores, default=0.0)
-    # A question about history asks for a commit, not for a place with the same words.
-    decides = not asks_for_history(ranking.plan.text)
-    added = [0.0] * len(ranking.candidates)
-    for at, chunk in enumerate(ranking.candidates.chunks):
-        if share := shares.get(chunk, 0.0):
-            # The same for all, so that the rest of the ranking decides between them.
-            added[at] = best + 1.0 if share == 1.0 and decides else _PART * share
-
-    def note(candidate: Candidate) -> str:
-        share = shares.get(candidate.chunk, 0.0)
-        return f"{share:.0%} of the question, word for word"
-
-    return ranking.add_step("word for word", added, note)

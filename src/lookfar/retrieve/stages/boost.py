@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Final
 
-from lookfar.ports import Place
 from lookfar.retrieve.locate.file_names import extract_path, matches_path_end
 from lookfar.retrieve.ranking import Document, Ranking
 
@@ -18,46 +16,36 @@ _WORD: Final = re.compile(r"\w+")
 def boost_exact(ranking: Ranking) -> Ranking:
     """Put first what the question is the path of, or else the title, or else a heading.
 
-    The end of a path is enough, with or without extension. Names in code are ranked elsewhere.
+    The end of a path is enough, with or without extension. Names in code are ranked elsewhere. The
+    best chunk with the name of each document is raised above all others; the rest of the document
+    keeps its score, so that one long page does not fill the answer.
     """
     path, words = extract_path(ranking.plan.text), _WORD.findall(ranking.plan.text.casefold())
-
-    def is_called(place: Place, name: str) -> bool:
-        folded = name.casefold()
-        return place.lane != "code" and words[0] in folded and _WORD.findall(folded) == words
-
-    raised = ranking
-    if path:
-        raised = _raise(ranking, "path", lambda place: matches_path_end(place.uri, path))
-    if raised is ranking and words:
-        raised = _raise(ranking, "title", lambda place: is_called(place, place.title))
-    if raised is ranking and words:
-        raised = _raise(
-            ranking, "heading", lambda place: is_called(place, place.path[-1] if place.path else "")
-        )
-    return raised
-
-
-def _raise(ranking: Ranking, stage: str, is_named: Callable[[Place], bool]) -> Ranking:
-    """Raise the best chunk with this name of each document above all others.
-
-    The rest of the document keeps its score, so that one long page does not fill the answer.
-    """
     candidates, scores = ranking.candidates, ranking.scores
-    places = [candidate.place for candidate in candidates]
-    named = {at for at, place in enumerate(places) if place.lane != "commits" and is_named(place)}
-    if not named or len({candidates.documents[at] for at in named}) > _FEW_FILES:
+    called: dict[str, set[int]] = {"path": set(), "title": set(), "heading": set()}
+    for at, (place, *_) in enumerate(candidates):
+        if path and place.lane != "commits" and matches_path_end(place.uri, path):
+            called["path"].add(at)
+        if words and place.lane not in ("code", "commits"):
+            heading = place.path[-1] if place.path else ""
+            for kind, name in (("title", place.title.casefold()), ("heading", heading.casefold())):
+                if words[0] in name and _WORD.findall(name) == words:
+                    called[kind].add(at)
+    documents = candidates.documents
+    kinds = (k for k, at in called.items() if 0 < len({documents[a] for a in at}) <= _FEW_FILES)
+    kind = next(kinds, "")
+    if not kind:
         return ranking
     best: dict[Document, int] = {}
     for at in ranking.order():
-        if at in named:
-            best.setdefault(candidates.documents[at], at)
+        if at in called[kind]:
+            best.setdefault(documents[at], at)
     lift = 1 + max(scores) - min(scores[at] for at in best.values())
     added = [0.0] * len(candidates)
     for at in best.values():
         added[at] = lift
     return ranking.add_step(
-        stage, added, lambda _: f"the question is its {stage}", whole_document=True
+        kind, added, lambda _: f"the question is its {kind}", whole_document=True
     )
 
 
@@ -72,8 +60,6 @@ def put_definitions_first(ranking: Ranking) -> Ranking:
     all of them before code that merely uses the name. Of equal ones, that in a file of its name
     comes first. A member whose type the question names as well comes before everything else.
     """
-    if not ranking.named:
-        return ranking
     named = {
         at: ranking.named[chunk]
         for at, chunk in enumerate(ranking.candidates.chunks)

@@ -1,19 +1,24 @@
 """Rank code by names: of its file, its folder and what it defines.
 
 A question about a thing asks for the place that defines it, and a file is named after its content.
-Further passages of the same file are demoted.
+Further passages of the same file are demoted, and so are tests, examples and generated code, and
+what packages keep for themselves or outgrew.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
+from typing import Final
 
 from lookfar.ports import Definition, Place
+from lookfar.retrieve.locate.file_names import find_inner_folder, is_marginal, is_test
+from lookfar.retrieve.question.intent import asks_about_tests
 from lookfar.retrieve.question.names import BETWEEN_NAMES
-from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Stage
+from lookfar.retrieve.ranking import Candidate, Document, Plan, Ranking
 from lookfar.store.keywords.analyser import names_in, terms_of
 
 FILE_NAME = 0.4
@@ -32,20 +37,28 @@ _NAME_ITSELF = 0.5
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*")
 _COMPOUND = re.compile(r"[a-z][A-Z]|_|\d|\.|::|#|->")
-
-Defined = Mapping[Candidate, Sequence["Definition"]]
-"""The definitions that begin in each chunk."""
-Reader = Callable[[Sequence[Candidate]], Defined]
-"""Returns the definitions in chunks; called once for all of them, since it reads the store."""
-Judge = Callable[[Ranking, Defined], Ranking]
+ASIDE: Final = 0.5
+"""Factor for tests."""
+MARGINAL: Final = 0.7
+"""Factor for examples, declarations, generated code, and what packages keep or leave behind."""
+_WORD: Final = re.compile(r"\w+")
+_DEPTH: Final = 20
+"""Candidates that are looked at: their texts have to be read."""
+_ABOUT: Final = re.compile(r"(?i)\bdeprecat")
+_DEPRECATED: Final = re.compile(
+    r"(?im)^\W*@(?:\w+\.)*deprecated\b|#\[deprecated|^\s*deprecated\(|\.\. deprecated::"
+    r"|^\W*deprecated[:.]\s|\b(?:function|method|class|type|property|attribute|api)"
+    r" (?:has been|is) deprecated"
+)
+"""Marks of a definition in the conventions of Python, JavaScript, Rust, Java and Go."""
+_PARAMETERS: Final = re.compile(r"(?m):param\b|^\s*(?:Parameters|Args|Arguments)\b|^\s*\* @param\b")
+"""What is deprecated after this is a parameter."""
 
 
 def boost_file_names(ranking: Ranking) -> Ranking:
     """Boost code in a file, or below a folder, that the question names."""
-    if not has_code(ranking):
-        return ranking
     scorer = _NameScorer(ranking)
-    lifts: dict[tuple[int, int], tuple[float, float]] = {}
+    lifts: dict[Document, tuple[float, float]] = {}
     for candidate in ranking.candidates:
         if candidate.place.lane == "code" and candidate.document not in lifts:
             share = 1 / IN_PACKAGES if candidate.source in ranking.packages else 1.0
@@ -54,32 +67,40 @@ def boost_file_names(ranking: Ranking) -> Ranking:
                 share * scorer.score_folder(candidate.place.uri),
             )
     none = (0.0, 0.0)
-    files = [lifts.get(candidate.document, none)[0] for candidate in ranking.candidates]
-    folders = [lifts.get(candidate.document, none)[1] for candidate in ranking.candidates]
-    ranking = ranking.add_step("file name", files, _note_name("its file"), whole_document=True)
-    return ranking.add_step("folder", folders, _note_name("its folder"), whole_document=True)
+    files = [lifts.get(document, none)[0] for document in ranking.candidates.documents]
+    folders = [lifts.get(document, none)[1] for document in ranking.candidates.documents]
+    ranking = ranking.add_step(
+        "file name", files, lambda _: "the question names its file", whole_document=True
+    )
+    return ranking.add_step(
+        "folder", folders, lambda _: "the question names its folder", whole_document=True
+    )
 
 
-def judge_definitions(read: Reader, judges: Sequence[Judge]) -> Stage:
-    """Apply all judges to the definitions in the chunks, which are read once."""
+def read_definitions(
+    ranking: Ranking, candidates: Sequence[Candidate]
+) -> dict[Candidate, list[Definition]]:
+    """Return the definitions that begin in each of these chunks; one call reads them all."""
+    definitions: dict[Candidate, list[Definition]] = {}
+    for number, source in enumerate(ranking.sources):
+        here = [candidate for candidate in candidates if candidate.source == number]
+        documents = sorted({candidate.place.document for candidate in here})
+        all_of = source.snapshot.definitions(documents)
+        for candidate in here:
+            place = candidate.place
+            definitions[candidate] = [
+                definition
+                for definition in all_of.get(place.document, ())
+                if place.start <= definition.start < place.end
+            ]
+    return definitions
 
-    def judge(ranking: Ranking) -> Ranking:
-        if not judges or not has_code(ranking):
-            return ranking
-        # Read all of them: a chunk far behind may be all that is left once tests are demoted.
-        defined = read(
-            [candidate for candidate in ranking.candidates if candidate.place.lane == "code"]
-        )
-        for apply in judges:
-            ranking = apply(ranking, defined)
-        return ranking
 
-    return judge
-
-
-def boost_definitions(ranking: Ranking, defined: Defined) -> Ranking:
+def boost_definitions(ranking: Ranking) -> Ranking:
     """Boost code that defines something the question names."""
     scorer = _NameScorer(ranking)
+    # All of them: a chunk far behind may be all that is left once tests are demoted.
+    defined = read_definitions(ranking, [c for c in ranking.candidates if c.place.lane == "code"])
     best_names: dict[Place, str] = {}
     added = []
     for candidate in ranking.candidates:
@@ -95,9 +116,7 @@ def boost_definitions(ranking: Ranking, defined: Defined) -> Ranking:
 
 def demote_repeats(ranking: Ranking) -> Ranking:
     """Halve the score of each further chunk of the same file; the best chunk counts in full."""
-    if not has_code(ranking):
-        return ranking
-    files: dict[tuple[int, int], list[int]] = defaultdict(list)
+    files: dict[Document, list[int]] = defaultdict(list)
     for at in ranking.order():
         if ranking.candidates[at].place.lane == "code":
             files[ranking.candidates[at].document].append(at)
@@ -108,6 +127,66 @@ def demote_repeats(ranking: Ranking) -> Ranking:
     # Not part of the chunk's own score, so that equally good neighbours still merge.
     return ranking.add_step("crowding", added, lambda _: "its file has a better passage",
                             whole_document=True)  # fmt: skip
+
+
+def demote_aside(ranking: Ranking) -> Ranking:
+    """Demote tests behind the code they test, and marginal files behind the rest."""
+    wanted = asks_about_tests(ranking.plan)
+    weights: dict[str, float] = {}
+    for candidate in ranking.candidates:
+        uri = candidate.place.uri
+        if candidate.place.lane == "code" and uri not in weights:
+            factor = 1.0 if wanted or not is_test(uri) else ASIDE
+            weights[uri] = factor * MARGINAL if is_marginal(uri) else factor
+    added = [
+        (weights[candidate.place.uri] - 1) * score if candidate.place.lane == "code" else 0.0
+        for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
+    ]
+    return ranking.add_step(
+        "aside", added, lambda c: f"factor {weights[c.place.uri]:g}", whole_document=True
+    )
+
+
+def demote_inner_code(ranking: Ranking) -> Ranking:
+    """Demote what a package keeps for itself, and its earlier API, behind its public API.
+
+    A folder that the question names is not demoted.
+    """
+    words = frozenset(_WORD.findall(ranking.plan.text.lower()))
+    inner: dict[Document, bool] = {}
+    for candidate in ranking.candidates:
+        major = ranking.packages.get(candidate.source)
+        if major is not None and candidate.place.lane == "code":
+            folder = find_inner_folder(candidate.place.uri, major)
+            inner[candidate.document] = bool(folder) and folder.strip("_") not in words
+    added = [
+        (MARGINAL - 1) * score if inner.get(document) else 0.0
+        for document, score in zip(ranking.candidates.documents, ranking.scores, strict=True)
+    ]
+    return ranking.add_step("inner", added, lambda _: f"factor {MARGINAL:g}", whole_document=True)
+
+
+def demote_deprecated(ranking: Ranking) -> Ranking:
+    """Demote chunks of packages in which every definition is deprecated."""
+    if _ABOUT.search(ranking.plan.text):
+        return ranking
+    added = [0.0] * len(ranking.candidates)
+    chunks = [(ranking.candidates[at], at) for at in ranking.order()[:_DEPTH]]
+    chunks = [
+        (c, at) for c, at in chunks if c.source in ranking.packages and c.place.lane == "code"
+    ]
+    defined = read_definitions(ranking, [candidate for candidate, _ in chunks])
+    for candidate, at in chunks:
+        starts = sorted(definition.start for definition in defined.get(candidate, ()))
+        place = candidate.place
+        text = ranking.sources[candidate.source].snapshot.text(place.uri) or "" if starts else ""
+        deprecated = [
+            _DEPRECATED.search(_PARAMETERS.split(text[start:end], maxsplit=1)[0])
+            for start, end in pairwise([*starts, place.end])
+        ]
+        if deprecated and all(deprecated):
+            added[at] = (MARGINAL - 1) * ranking.scores[at]
+    return ranking.add_step("deprecated", added, lambda _: f"factor {MARGINAL:g}")
 
 
 class _NameScorer:
@@ -164,11 +243,3 @@ def find_identifiers(plan: Plan) -> frozenset[str]:
         for part in BETWEEN_NAMES.split(word)
         if len(part) > 1
     )
-
-
-def has_code(ranking: Ranking) -> bool:
-    return "code" in ranking.candidates.kinds
-
-
-def _note_name(part: str) -> Callable[[Candidate], str]:
-    return lambda _: f"the question names {part}"

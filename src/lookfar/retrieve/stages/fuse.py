@@ -7,15 +7,14 @@ pages are brought closer together.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lookfar.config import SearchSettings
 from lookfar.retrieve.question.intent import asks_for_history
-from lookfar.retrieve.ranking import Candidate, Candidates, Ranking, Stage
+from lookfar.retrieve.ranking import Candidate, Document, Ranking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,159 +46,111 @@ Weigh = Callable[[Ranking, float, float], tuple[float, float]]
 """Adjusts the weights of vectors and keywords to one question."""
 
 
-def keep_weights(_: Ranking, meaning: float, words: float) -> tuple[float, float]:
-    """Return the weights unchanged."""
-    return meaning, words
-
-
-def mode_weights(ranking: Ranking, vector: float, keyword: float) -> tuple[float, float]:
+def mode_weights(ranking: Ranking) -> tuple[float, float]:
     """Return the weights of vectors and keywords for the mode of this question.
 
     Words that do not occur have no vote: of a question in another language than the documents, the
     few that do occur would otherwise decide alone.
     """
-    plan = ranking.plan
+    plan, settings = ranking.plan, ranking.settings
+    vector, keyword = settings.vector_weight, settings.keyword_weight
+    if settings.alpha >= 0:
+        vector, keyword = settings.alpha, 1 - settings.alpha
     meaning = vector * plan.vector_trust if plan.mode == "hybrid" else 1.0
     meaning = meaning if plan.vector is not None else 0.0
     words = keyword * ranking.known_share if meaning else keyword
     return meaning, words if plan.mode != "vector" else 0.0
 
 
-def choose_weights(settings: SearchSettings) -> tuple[float, float, float]:
-    """Return the weights of meaning and words in prose, and that of meaning in code."""
-    if (alpha := settings.alpha) >= 0:
-        return alpha, 1 - alpha, alpha
-    return settings.vector_weight, settings.keyword_weight, _CODE_VECTORS
-
-
-def fuse_by_score(settings: SearchSettings, weigh: Weigh = keep_weights) -> Stage:
+def fuse_by_score(ranking: Ranking, weigh: Weigh | None = None) -> Ranking:
     """Scale the scores of each retriever to its own range, then add them.
 
     Keywords and vectors count twice: for the chunk, and with a share for its document, since
     a question is seldom answered in the words of one paragraph. A file of code is scored by its
     best chunks together, since BM25 would punish its length.
     """
-
-    vector_weight, keyword_weight, code_vector_weight = choose_weights(settings)
+    plan, settings, candidates = ranking.plan, ranking.settings, ranking.candidates
+    prose = np.array([lane != "code" for lane in candidates.lanes], dtype=np.bool_)
+    by_retriever = candidates.scores_by_retriever
+    meaning, words = mode_weights(ranking)
+    if weigh is not None:
+        meaning, words = weigh(ranking, meaning, words)
+    # The more candidates the second model has judged, the more meaning counts.
+    judged = len(candidates) - by_retriever.quality.count(None)
+    lift = 1 + (_SECOND_LIFT - 1) * judged / (len(candidates) or 1)
+    meaning *= lift
+    total = meaning + words or 1.0
     page_share = _PAGE_SHARE if settings.boosts else 0.0
-
-    def fuse(ranking: Ranking) -> Ranking:
-        candidates = ranking.candidates
-        prose = np.array([lane != "code" for lane in candidates.lanes], dtype=np.bool_)
-        meaning, words = weigh(ranking, *mode_weights(ranking, vector_weight, keyword_weight))
-        lift = _measure_lift(candidates)
-        meaning *= lift
-        total = meaning + words or 1.0
-        chunk, page = (1 - page_share) / total, page_share / total
-        # The same weights for code, as shares of 1.
-        near_code = _weigh_code(ranking, bool(meaning), bool(words), code_vector_weight, lift)
-        own = 1 - _FILE_SHARE
-        scaled = partial(scale, reference=choose_reference(ranking))
-        by_words = by_meaning = np.zeros(len(candidates))
-        if words:
-            by_retriever = candidates.scores_by_retriever
-            keyword = scaled(np.array(by_retriever.keyword), 1.0, floor=0.0)
-            whole = scaled(np.array(by_retriever.page), words * page, floor=0.0)
-            by_words = (1 - near_code) * own * keyword
-            by_chunk = np.where(prose, words * chunk * keyword, by_words).tolist()
-            ranking = ranking.add_step("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
-            ranking = ranking.add_step(
-                "page keyword",
-                np.where(prose, whole, 0.0).tolist(),
-                lambda c: f"bm25 {c.page:.3f}",
-                whole_document=True,
-            )
-        if meaning:
-            nearness = blend_models(ranking, _align_models(ranking, prose))
-            vector = scaled(nearness, 1.0)
-            page_near = scaled(_score_pages(candidates, nearness.tolist()), meaning * page)
-            by_meaning = near_code * own * vector
-            by_vector = np.where(prose, meaning * chunk * vector, by_meaning).tolist()
-            ranking = ranking.add_step("vector", by_vector, note_vector)
-            ranking = ranking.add_step(
-                "page vector",
-                np.where(prose, page_near, 0.0).tolist(),
-                _note_page,
-                whole_document=True,
-            )
-        if "code" in candidates.kinds:
-            files = _score_files(candidates, (by_words + by_meaning).tolist())
-            ranking = ranking.add_step("file", files, _note_file, whole_document=True)
-        return ranking
-
-    return fuse
-
-
-def level_kinds(ranking: Ranking) -> Ranking:
-    """Raise the scores of code or of pages, whichever are lower, towards those of the other.
-
-    Their scores are made of different parts, so a difference between the kinds says less about
-    which one answers than a difference within a kind. What is first stays first.
-    """
-    lanes = ranking.candidates.lanes
-    best = {"code": 0.0, "pages": 0.0}
-    for lane, score in zip(lanes, ranking.scores, strict=True):
-        kind = "code" if lane == "code" else "pages"
-        if lane != "commits" and score > best[kind]:
-            best[kind] = score
-    lower, higher = sorted(best, key=best.__getitem__)
-    if best[lower] <= 0:
-        return ranking
-    factor = min(best[higher] / best[lower], _FARTHEST) ** _LEVELLING
-    added = [
-        (factor - 1) * score if lane != "commits" and (lane == "code") == (lower == "code") else 0.0
-        for lane, score in zip(lanes, ranking.scores, strict=True)
-    ]
-    note = f"factor {factor:.2f}, to compare {lower} with {higher}"
-    return ranking.add_step("kind", added, lambda _: note, whole_document=True)
-
-
-def _weigh_code(
-    ranking: Ranking, meaning: bool, words: bool, vector_weight: float, lift: float
-) -> float:
-    """Return the share of meaning in the score of code; words that do not occur have no vote."""
-    if not meaning or not words:
-        return float(meaning)
-    share = vector_weight * ranking.plan.vector_trust
-    share *= lift / (1 + (lift - 1) * share)
-    return share + (1 - share) * (1 - ranking.known_share)
-
-
-def _score_files(candidates: Candidates, scores: Sequence[float]) -> list[float]:
-    """Return for each chunk of code the sum of the best chunks of its file."""
-    scores_by_file: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for document, lane, score in zip(candidates.documents, candidates.lanes, scores, strict=True):
-        if lane == "code":
-            scores_by_file[document].append(score)
-    together = {
-        document: sum(sorted(values)[-_CHUNKS_FOR_A_FILE:])
-        for document, values in scores_by_file.items()
-    }
-    best = max(together.values(), default=0.0) or 1.0
-    return [
-        _FILE_SHARE * together[document] / best if lane == "code" else 0.0
-        for document, lane in zip(candidates.documents, candidates.lanes, strict=True)
-    ]
-
-
-def _note_file(_: Candidate) -> str:
-    return f"the {_CHUNKS_FOR_A_FILE} best chunks of its file together"
-
-
-def _note_page(_: Candidate) -> str:
-    return f"mean of the {_CHUNKS_FOR_A_PAGE} nearest chunks of the document"
-
-
-def _align_models(ranking: Ranking, prose: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return cosines on one scale: a model for code may have another range than that for prose."""
-    values = np.array(ranking.candidates.scores_by_retriever.vector)
-    vector = ranking.plan.vector
-    if vector is None or getattr(vector, "ndim", 1) == 1 or prose.all() or not prose.any():
-        return values
-    first, second = values[prose], values[~prose]
-    low, high = first.min(), first.max()
-    least, width = second.min(), (second.max() - second.min()) or 1.0
-    return np.where(prose, values, low + (values - least) / width * (high - low))
+    chunk, page = (1 - page_share) / total, page_share / total
+    # The same for code, as a share of 1; words that do not occur have no vote.
+    near_code = float(bool(meaning))
+    if meaning and words:
+        near_code = settings.alpha if settings.alpha >= 0 else _CODE_VECTORS
+        near_code *= plan.vector_trust
+        near_code *= lift / (1 + (lift - 1) * near_code)
+        near_code += (1 - near_code) * (1 - ranking.known_share)
+    own = 1 - _FILE_SHARE
+    scaled = partial(scale, reference=choose_reference(ranking))
+    by_words = by_meaning = np.zeros(len(candidates))
+    if words:
+        keyword = scaled(np.array(by_retriever.keyword), 1.0, floor=0.0)
+        whole = scaled(np.array(by_retriever.page), words * page, floor=0.0)
+        by_words = (1 - near_code) * own * keyword
+        by_chunk = np.where(prose, words * chunk * keyword, by_words).tolist()
+        ranking = ranking.add_step("keyword", by_chunk, lambda c: f"bm25 {c.keyword:.3f}")
+        ranking = ranking.add_step(
+            "page keyword",
+            np.where(prose, whole, 0.0).tolist(),
+            lambda c: f"bm25 {c.page:.3f}",
+            whole_document=True,
+        )
+    if meaning:
+        cosines = np.array(by_retriever.vector)
+        if plan.vector is not None and plan.vector.ndim > 1 and prose.any() and not prose.all():
+            # A model for code may have another range than that for prose.
+            first, second = cosines[prose], cosines[~prose]
+            low, high, least = first.min(), first.max(), second.min()
+            width = (second.max() - least) or 1.0
+            cosines = np.where(prose, cosines, low + (cosines - least) / width * (high - low))
+        cosines = blend_models(ranking, cosines)
+        vector = scaled(cosines, 1.0)
+        # A document is as near as the mean of its nearest chunks.
+        near: dict[Document, list[float]] = defaultdict(list)
+        for document, value in zip(candidates.documents, cosines.tolist(), strict=True):
+            near[document].append(value)
+        pages = {
+            document: sum(best := sorted(values)[-_CHUNKS_FOR_A_PAGE:]) / len(best)
+            for document, values in near.items()
+        }
+        page_near = np.array([pages[document] for document in candidates.documents])
+        page_near = scaled(page_near, meaning * page)
+        by_meaning = near_code * own * vector
+        by_vector = np.where(prose, meaning * chunk * vector, by_meaning).tolist()
+        ranking = ranking.add_step("vector", by_vector, note_vector)
+        ranking = ranking.add_step(
+            "page vector",
+            np.where(prose, page_near, 0.0).tolist(),
+            lambda _: f"mean of the {_CHUNKS_FOR_A_PAGE} nearest chunks of the document",
+            whole_document=True,
+        )
+    if "code" in candidates.kinds:
+        of_chunks = (by_words + by_meaning).tolist()
+        files: dict[Document, list[float]] = defaultdict(list)
+        for at, lane in enumerate(candidates.lanes):
+            if lane == "code":
+                files[candidates.documents[at]].append(of_chunks[at])
+        together = {file: sum(sorted(of)[-_CHUNKS_FOR_A_FILE:]) for file, of in files.items()}
+        best_file = max(together.values()) or 1.0
+        ranking = ranking.add_step(
+            "file",
+            [
+                _FILE_SHARE * together[document] / best_file if lane == "code" else 0.0
+                for document, lane in zip(candidates.documents, candidates.lanes, strict=True)
+            ],
+            lambda _: f"the {_CHUNKS_FOR_A_FILE} best chunks of its file together",
+            whole_document=True,
+        )
+    return ranking
 
 
 def blend_models(ranking: Ranking, nearness: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -224,31 +175,11 @@ def blend_models(ranking: Ranking, nearness: NDArray[np.float64]) -> NDArray[np.
     return blended
 
 
-def _measure_lift(candidates: Candidates) -> float:
-    """Return the factor for the weight of meaning; it grows with the share of scored candidates."""
-    judged = len(candidates) - candidates.scores_by_retriever.quality.count(None)
-    return 1 + (_SECOND_LIFT - 1) * judged / (len(candidates) or 1)
-
-
 def note_vector(candidate: Candidate) -> str:
     """Name the models that judged a chunk, each with its own cosine."""
     if candidate.quality is None:
         return f"cosine {candidate.vector:.3f}"
     return f"cosine {candidate.vector:.3f}, second model {candidate.quality:.3f}"
-
-
-def _score_pages(candidates: Candidates, nearness: Sequence[float]) -> NDArray[np.float64]:
-    """Return for each candidate the mean of the nearest chunks in its document."""
-    near: dict[tuple[int, int], list[float]] = defaultdict(list)
-    for document, value in zip(candidates.documents, nearness, strict=True):
-        near[document].append(value)
-    page = {
-        document: values[0]
-        if len(values) == 1
-        else sum(sorted(values)[-_CHUNKS_FOR_A_PAGE:]) / min(len(values), _CHUNKS_FOR_A_PAGE)
-        for document, values in near.items()
-    }
-    return np.array([page[document] for document in candidates.documents])
 
 
 def choose_reference(ranking: Ranking) -> NDArray[np.bool_] | None:
@@ -281,3 +212,27 @@ def scale(
         return np.where(values > 0, share, 0.0)
     scaled = (values - low) * share / width
     return scaled if reference is None else np.clip(scaled, 0.0, share)
+
+
+def level_kinds(ranking: Ranking) -> Ranking:
+    """Raise the scores of code or of pages, whichever are lower, towards those of the other.
+
+    Their scores are made of different parts, so a difference between the kinds says less about
+    which one answers than a difference within a kind. What is first stays first.
+    """
+    lanes = ranking.candidates.lanes
+    best = {"code": 0.0, "pages": 0.0}
+    for lane, score in zip(lanes, ranking.scores, strict=True):
+        kind = "code" if lane == "code" else "pages"
+        if lane != "commits" and score > best[kind]:
+            best[kind] = score
+    lower, higher = sorted(best, key=best.__getitem__)
+    if best[lower] <= 0:
+        return ranking
+    factor = min(best[higher] / best[lower], _FARTHEST) ** _LEVELLING
+    added = [
+        (factor - 1) * score if lane != "commits" and (lane == "code") == (lower == "code") else 0.0
+        for lane, score in zip(lanes, ranking.scores, strict=True)
+    ]
+    note = f"factor {factor:.2f}, to compare {lower} with {higher}"
+    return ranking.add_step("kind", added, lambda _: note, whole_document=True)

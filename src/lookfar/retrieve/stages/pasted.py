@@ -91,9 +91,7 @@ def match_path(path: str, uris: Sequence[str]) -> list[str]:
 
 
 def put_code_first(ranking: Ranking) -> Ranking:
-    """Lower tests and prose if there is code among the candidates."""
-    if "code" not in ranking.candidates.kinds:
-        return ranking
+    """Lower tests and prose behind the code."""
 
     def weigh(candidate: Candidate) -> float:
         if candidate.place.lane != "code":

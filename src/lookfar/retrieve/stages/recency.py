@@ -9,7 +9,7 @@ from typing import Final
 
 from lookfar.ports import Snapshot
 from lookfar.retrieve.neighbours.mentions import read_front_matter
-from lookfar.retrieve.ranking import Ranking, Source, Stage
+from lookfar.retrieve.ranking import Candidate, Document, Ranking
 
 _DAY = 86_400.0
 
@@ -20,45 +20,39 @@ Tier = tuple[float, float]
 """An age in days, and the factor up to that age."""
 
 
-def boost_recent(
-    tiers: Sequence[Tier], sources: Sequence[Source], clock: Callable[[], float] = time.time
-) -> Stage:
+def boost_recent(ranking: Ranking, clock: Callable[[], float] = time.time) -> Ranking:
     """Multiply scores by the factor of the first tier that the document is young enough for."""
-    ordered = sorted(tiers)
+    tiers: Sequence[Tier] = RECENT if ranking.settings.recency else ()
+    ages = _measure_ages(ranking, bool(tiers), clock())
+    factors: dict[Document, float] = {}
+    for candidate in ranking.candidates:
+        age = ages.get(candidate.document)
+        if age is not None and candidate.document not in factors:
+            own = ranking.sources[candidate.source].recent
+            theirs = [own] if own and candidate.place.lane == "memory" else tiers
+            factors[candidate.document] = next((by for days, by in theirs if age <= days), 1.0)
+    added = [
+        (factors.get(document, 1.0) - 1) * score
+        for document, score in zip(ranking.candidates.documents, ranking.scores, strict=True)
+    ]
 
-    def lift(ranking: Ranking) -> Ranking:
-        now = clock()
-        ages = _measure_ages(ranking, sources, bool(ordered), now)
-        factors: dict[tuple[int, int], float] = {}
-        for candidate in ranking.candidates:
-            age = ages.get(candidate.document)
-            if age is not None and candidate.document not in factors:
-                own = sources[candidate.source].recent
-                theirs = [own] if own and candidate.place.lane == "memory" else ordered
-                factors[candidate.document] = next((by for days, by in theirs if age <= days), 1.0)
-        added = [
-            (factors.get(candidate.document, 1.0) - 1) * score
-            for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
-        ]
-        if not any(added):
-            return ranking
-        return ranking.add_step(
-            "recent", added, lambda c: _describe_age(ages[c.document], c.place.lane)
-        )
+    def note(candidate: Candidate) -> str:
+        days = int(ages[candidate.document])
+        if candidate.place.lane == "memory":
+            return "a recent memory"
+        return f"changed {days} day{'s' if days > 1 else ''} ago" if days else "changed today"
 
-    return lift
+    return ranking.add_step("recent", added, note) if any(added) else ranking
 
 
-def _measure_ages(
-    ranking: Ranking, sources: Sequence[Source], documents_too: bool, now: float
-) -> dict[tuple[int, int], float]:
+def _measure_ages(ranking: Ranking, documents_too: bool, now: float) -> dict[Document, float]:
     """Return the age in days of each document that may be boosted; never negative."""
-    made: dict[tuple[int, int], float] = {}
+    made: dict[Document, float] = {}
     others: dict[int, set[int]] = {}
     for candidate in ranking.candidates:
         if candidate.document in made:
             continue
-        source = sources[candidate.source]
+        source = ranking.sources[candidate.source]
         if source.recent is not None and candidate.place.lane == "memory":
             when = _find_creation_time(source.snapshot, candidate.place.uri)
             if when is not None:
@@ -66,16 +60,11 @@ def _measure_ages(
         elif documents_too:
             others.setdefault(candidate.source, set()).add(candidate.place.document)
     for number, documents in others.items():
-        for document, when_ns in sources[number].snapshot.modified(sorted(documents)).items():
+        for document, when_ns in (
+            ranking.sources[number].snapshot.modified(sorted(documents)).items()
+        ):
             made[number, document] = when_ns / 1e9
     return {document: max(0.0, now - when) / _DAY for document, when in made.items()}
-
-
-def _describe_age(age: float, lane: str) -> str:
-    if lane == "memory":
-        return "a recent memory"
-    days = int(age)
-    return "changed today" if not days else f"changed {days} day{'s' if days > 1 else ''} ago"
 
 
 def _find_creation_time(snapshot: Snapshot, uri: str) -> float | None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TypeVar
 
-from lookfar.ports import Place, Snapshot
-from lookfar.retrieve.ranking import Candidate, Plan, Ranking, Source, Stage, within_reach
+from lookfar.retrieve.ranking import Candidate, Chunk, Plan, Ranking, within_reach
 from lookfar.store.keywords.analyser import analyse
 
 _FARTHEST = 3
@@ -22,30 +20,16 @@ _SYNONYMS = 0.001
 _SYNONYM = 0.5
 """Weight of a synonym, relative to the word itself."""
 
-T = TypeVar("T")
 
-Chunk = tuple[int, int]
-"""See ``Candidate.chunk``."""
-
-
-def boost_word_pairs(sources: Sequence[Source]) -> Stage:
+def boost_word_pairs(ranking: Ranking) -> Ranking:
     """Boost by the share of the question's word pairs that a passage contains."""
-
-    def lift(ranking: Ranking) -> Ranking:
-        if ranking.plan.mode == "vector" or not find_word_pairs(ranking.plan):
-            return ranking
-        near = [ranking.candidates[at] for at in within_reach(ranking, _PAIRS)]
-        # Code is ranked by its names.
-        prose = [candidate for candidate in near if candidate.place.lane != "code"]
-        shares = score_word_pairs(ranking, sources, prose)
-        return _boost(ranking, _PAIRS, shares, "phrase", "of the question's word pairs")
-
-    return lift
+    near = [ranking.candidates[at] for at in within_reach(ranking, _PAIRS)]
+    # Code is ranked by its names.
+    shares = score_word_pairs(ranking, [c for c in near if c.place.lane != "code"])
+    return _boost(ranking, _PAIRS, shares, "phrase", "of the question's word pairs")
 
 
-def score_word_pairs(
-    ranking: Ranking, sources: Sequence[Source], among: Sequence[Candidate]
-) -> dict[Chunk, float]:
+def score_word_pairs(ranking: Ranking, among: Sequence[Candidate]) -> dict[Chunk, float]:
     """Return for each candidate the share of the question's word pairs that it contains.
 
     The fewer candidates contain a pair, the more it counts.
@@ -53,42 +37,38 @@ def score_word_pairs(
     pairs = find_word_pairs(ranking.plan)
     if not pairs:
         return {}
-    pairs_held = _look_up(
-        sources, among, lambda snapshot, places: snapshot.adjoining(pairs, places)
-    )
-    weights = []
-    for at in range(len(pairs)):
-        count = sum(1 for bits in pairs_held.values() if bits >> at & 1)
-        weights.append(math.log(1 + (len(among) - count + 0.5) / (count + 0.5)))
+    held: dict[Chunk, int] = {}
+    for number, source in enumerate(ranking.sources):
+        places = [candidate.place for candidate in among if candidate.source == number]
+        bits_by_key = source.snapshot.adjoining(pairs, places) if places else {}
+        held.update(((number, key), bits) for key, bits in bits_by_key.items())
+    counts = [sum(bits >> at & 1 for bits in held.values()) for at in range(len(pairs))]
+    weights = [math.log(1 + (len(among) - count + 0.5) / (count + 0.5)) for count in counts]
     total = sum(weights)
     return {
         chunk: sum(weight for at, weight in enumerate(weights) if bits >> at & 1) / total
-        for chunk, bits in pairs_held.items()
+        for chunk, bits in held.items()
         if bits
     }
 
 
-def boost_synonyms(sources: Sequence[Source]) -> Stage:
+def boost_synonyms(ranking: Ranking) -> Ranking:
     """Boost passages with the question's words, or by less with their synonyms."""
-
-    def lift(ranking: Ranking) -> Ranking:
-        plan = ranking.plan
-        groups = [
-            {term: 1.0, **dict.fromkeys(others, _SYNONYM)} for term, others in plan.synonyms.items()
-        ]
-        if plan.concepts:
-            near = dict.fromkeys(plan.concepts, _SYNONYM)
-            groups.append({**near, **dict.fromkeys(plan.terms, 1.0)})
-        if not groups or plan.mode == "vector":
-            return ranking
-        among = [ranking.candidates[at] for at in within_reach(ranking, _SYNONYMS)]
-        matched = _look_up(sources, among, lambda snapshot, at: snapshot.wording(groups, at))
-        shares = {chunk: share / len(groups) for chunk, share in matched.items()}
-        return _boost(
-            ranking, _SYNONYMS, shares, "synonyms", "of the question's words or their synonyms"
-        )
-
-    return lift
+    plan = ranking.plan
+    groups = [
+        {term: 1.0, **dict.fromkeys(others, _SYNONYM)} for term, others in plan.synonyms.items()
+    ]
+    if plan.concepts:
+        near = dict.fromkeys(plan.concepts, _SYNONYM)
+        groups.append({**near, **dict.fromkeys(plan.terms, 1.0)})
+    among = [ranking.candidates[at] for at in within_reach(ranking, _SYNONYMS)]
+    shares: dict[Chunk, float] = {}
+    for number, source in enumerate(ranking.sources):
+        places = [candidate.place for candidate in among if candidate.source == number]
+        matched = source.snapshot.wording(groups, places) if places else {}
+        shares.update(((number, key), share / len(groups)) for key, share in matched.items())
+    noted = "of the question's words or their synonyms"
+    return _boost(ranking, _SYNONYMS, shares, "synonyms", noted)
 
 
 def find_word_pairs(plan: Plan) -> list[tuple[str, str, int]]:
@@ -107,24 +87,6 @@ def find_word_pairs(plan: Plan) -> list[tuple[str, str, int]]:
         if after - before <= _FARTHEST
     )
     return list(pairs) if len(pairs) <= _MOST_PAIRS else []
-
-
-def _look_up(
-    sources: Sequence[Source],
-    among: Sequence[Candidate],
-    look: Callable[[Snapshot, Sequence[Place]], Mapping[int, T]],
-) -> dict[Chunk, T]:
-    """Return what the collections report for these candidates."""
-    results: dict[Chunk, T] = {}
-    for number, source in enumerate(sources):
-        here = [candidate for candidate in among if candidate.source == number]
-        reported = look(source.snapshot, [candidate.place for candidate in here]) if here else {}
-        results.update(
-            (candidate.chunk, reported[candidate.place.key])
-            for candidate in here
-            if candidate.place.key in reported
-        )
-    return results
 
 
 def _boost(

@@ -52,7 +52,7 @@ class ShareSearch:
     ) -> Results:
         ranking = collect_candidates(sources, settings)
         candidates = ranking.candidates
-        beside = score_word_pairs(ranking, sources, candidates)
+        beside = score_word_pairs(ranking, candidates)
         # Words in the same order as in the question count up to twice.
         words = [
             candidate.keyword * (1 + beside.get(candidate.chunk, 0.0)) for candidate in candidates

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lookfar.config import SearchSettings
-from lookfar.library.compat import choose_stages
+from lookfar.library.compat import choose_ways
 from lookfar.library.filter_values import MOST_COUNTED, merge_properties
 from lookfar.model import Confidence, Contribution, Incomplete, PropertyValues
 from lookfar.ports import Facts
@@ -179,8 +179,8 @@ def _rank(
     generations: tuple[tuple[str, int], ...],
 ) -> Ranked:
     deep = [source._replace(plan=replace(source.plan, top_k=depth)) for source in sources]
-    ranking = rank(deep, settings, stages=choose_stages(settings))
-    best, notes, confidence = choose_confidently(ranking, deep, settings)
+    ranking = rank(deep, settings, ways=choose_ways(settings))
+    best, notes, confidence = choose_confidently(ranking)
     facts: dict[tuple[int, int], Facts] = {}
     for number, source in enumerate(deep):
         documents = sorted({passage.place.document for passage in best if passage.source == number})
