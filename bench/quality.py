@@ -24,7 +24,8 @@ among the first ten, those that miss it, and the foreign ones. Then it chooses t
 ``retrieve/answer/relevance.py`` on all sets but one, and prints what they give there, and what
 other thresholds would give. Low confidence is a fit below 0: if "low below" says 0.02, the last
 weight has to fall by 0.02. With ``--set embed.provider=none`` it measures the weights for words
-alone. The set ``git_history/flask`` has commits, by message and paths.
+alone, and with ``--tiers`` the confidence of answers by both models. The set ``git_history/flask``
+has commits, by message and paths.
 
 ``--tiers`` embeds every passage with the second model (the bundled one, or the folder that
 ``--set quality.model=FOLDER`` names) and compares the answers of the first model alone with those
@@ -305,9 +306,9 @@ class Judged(NamedTuple):
     lead: float
 
 
-def doubt(sets: list[Set], settings: SearchSettings) -> None:
+def doubt(sets: list[Set], settings: SearchSettings, second: SecondModel | None) -> None:
     """Print what confidence own and foreign questions get, and what other thresholds would give."""
-    rows = [row for at in sets for asking in sets for row in judge(at, asking, settings)]
+    rows = [row for at in sets for asking in sets for row in judge(at, asking, settings, second)]
     print(f"{'':22}" + "".join(f"{group:>9}{'high':>6}{'low':>6}" for group in GROUPS))
     for name in (*(each.name for each in sets), "all"):
         here = [row for row in rows if name in (row.set, "all")]
@@ -339,10 +340,12 @@ def doubt(sets: list[Set], settings: SearchSettings) -> None:
         print_point("", rows, least, FITS_WELL, lead + change)
 
 
-def judge(at: Set, asking: Set, settings: SearchSettings) -> Iterator[Judged]:
+def judge(
+    at: Set, asking: Set, settings: SearchSettings, second: SecondModel | None
+) -> Iterator[Judged]:
     """Ask up to 200 questions of one set about the documents of another, or of the same."""
     mode = "hybrid" if at.embedder else "keyword"
-    for query, ranking, _ in at.rankings(settings, mode, asking.queries[:200]):
+    for query, ranking, _ in at.rankings(settings, mode, asking.queries[:200], second=second):
         confidence = choose_confidently(ranking)[2]
         uris = (ranking.candidates[number].place.uri for number in ranking.order())
         ranked = list(dict.fromkeys(uri.removesuffix(at.ending) for uri in uris))[:DEPTH]
@@ -425,14 +428,18 @@ def main() -> None:
     if not names:
         return
     sets = (Set(given.directory / name, work, settings, given.most) for name in names)
+    if given.doubt:
+        asked = list(sets)
+        second = open_second_model(settings) if given.tiers else None
+        for each in asked if second is not None else ():
+            each.embed_all(second, given.passages)
+        doubt(asked, settings.search, second)
+        return
     if given.tiers:
         compare_tiers(sets, settings, given.modes.split(","), given.passages)
         return
     if given.ablate:
         ablate(list(sets), settings.search)
-        return
-    if given.doubt:
-        doubt(list(sets), settings.search)
         return
     print(f"{'set':14} {'mode':8} {'nDCG@10':>8} {'MRR@10':>8} {'recall':>8} {'ms':>7}")
     for each in sets:

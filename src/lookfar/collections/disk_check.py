@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -81,25 +80,34 @@ class DiskCheck:
                 return [freshness.NOT_THIS_TIME]
             # The recorded number: counting takes a millisecond for 15,000 documents.
             documents = snapshot.manifest().get("documents", 0)
-            large = documents > freshness.most_checked(index.max_auto_files)
+            # A user who lets a query index more files than usual also wants them compared.
+            large = documents > max(freshness.MOST_CHECKED, index.max_auto_files)
             deadline = time.monotonic() + freshness.BUDGET_SECONDS if large else math.inf
             outcome = self.look(snapshot, deadline)
         if outcome is None:
             return self._walk(on_progress, large, deadline)
-        stale = outcome.stale
-        if self._is_few(outcome):
-            wanted = frozenset(stale)
-
-            def update() -> tuple[str, ...]:
-                files.run_pass(files.last_walk, only=wanted, let_go=False)
-                return ()
-
-            notes = self._hold_pass(on_progress, lambda: _index_or_report(update, stale))
-        else:
-            notes = freshness.stale_notes(stale)
+        notes: list[Incomplete] = []
+        if outcome.stale:
+            # With the strategy git, uncommitted changes are reported but not indexed.
+            most = 0 if files.following.waits_for_commits else index.max_auto_files
+            if freshness.is_few(outcome.stale, outcome.size, most):
+                notes = self._hold_pass(on_progress, lambda: self._index_or_report(outcome.stale))
+            else:
+                notes = freshness.stale_notes(outcome.stale)
         if outcome.unexamined and files.following.keeper is not None:
-            return [*notes, files.following.unchecked_note()]
-        return notes + freshness.unexamined_notes(outcome.unexamined)
+            notes.append(files.following.unchecked_note())
+        elif outcome.unexamined:
+            detail = f"{outcome.unexamined:,} files and folders were not compared with the disk"
+            notes.append(Incomplete("unchecked", f"{detail} in time; run: lookfar index"))
+        return notes
+
+    def _index_or_report(self, stale: tuple[str, ...]) -> list[Incomplete]:
+        """Index these files; if that is not possible now, note that the answer is without them."""
+        try:
+            self._files.run_pass(self._files.last_walk, only=frozenset(stale), let_go=False)
+        except (IndexBusy, IOFailed, ModelUnavailable):
+            return freshness.stale_notes(stale)
+        return []
 
     def look(
         self, snapshot: CollectionSnapshot, deadline: float = math.inf
@@ -118,14 +126,6 @@ class DiskCheck:
     def _anchor(self, snapshot: CollectionSnapshot) -> Anchor:
         fingerprint = self._files.store.fingerprint()
         return make_anchor(fingerprint, snapshot.generation, snapshot.manifest())
-
-    def _is_few(self, outcome: freshness.Outcome) -> bool:
-        # With the strategy git, uncommitted changes are reported but not indexed.
-        if self._files.following.waits_for_commits:
-            return False
-        return freshness.is_few(
-            outcome.stale, outcome.size, self._files.settings.index.max_auto_files
-        )
 
     def _walk(
         self, on_progress: OnProgress | None, large: bool, deadline: float
@@ -225,12 +225,3 @@ class DiskCheck:
     def rest(self) -> None:
         """Release the memory of the inventory."""
         self._record.forget()
-
-
-def _index_or_report(
-    update: Callable[[], tuple[str, ...]], stale: tuple[str, ...]
-) -> list[Incomplete]:
-    # If the index cannot be updated now, answer from it as it is, with a note.
-    with suppress(IndexBusy, IOFailed, ModelUnavailable):
-        stale = update()
-    return freshness.stale_notes(stale)

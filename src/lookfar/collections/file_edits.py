@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lookfar.collections.variants import strip_preset
@@ -54,15 +53,12 @@ class FileEdits:
     def __init__(self, root: Root, store: Store) -> None:
         self._root = root
         self._store = store
+        self._place = strip_preset(store.folder) / _EDITS
 
     @property
     def is_interrupted(self) -> bool:
         """Whether a crash interrupted an edit."""
         return (self._place / "journal.json").exists()
-
-    @property
-    def _place(self) -> Path:
-        return strip_preset(self._store.folder) / _EDITS
 
     def open_editor(
         self, policy: Policy, settings: EditSettings, collection: str, unsure: str

@@ -37,14 +37,6 @@ BUDGET_SECONDS = 1.0
 _LONGEST_WAIT = 60.0
 
 
-def most_checked(most: int) -> int:
-    """Return how many documents a query compares with the disk however long that takes.
-
-    A user who lets a query index more files than usual (``most``) also wants them compared.
-    """
-    return max(MOST_CHECKED, most if most > FEW_FILES else 0)
-
-
 def patience(seconds: float, most: int) -> float:
     """Return how long a query may wait for ``most`` files to be indexed; usually ``seconds``."""
     return min(max(_LONGEST_WAIT, seconds), seconds * max(1.0, most / FEW_FILES))
@@ -88,14 +80,6 @@ def stale_notes(uris: Sequence[str]) -> list[Incomplete]:
         return []
     detail = f"{how_many(len(uris), 'file')} changed since the last indexing"
     return [Incomplete("stale", detail, tuple(uris[:_MOST_NAMED]))]
-
-
-def unexamined_notes(entries: int) -> list[Incomplete]:
-    """Return the note on folders and files that were not compared in time."""
-    if not entries:
-        return []
-    detail = f"{entries:,} files and folders were not compared with the disk in time"
-    return [Incomplete("unchecked", f"{detail}; run: lookfar index")]
 
 
 def differences(

@@ -6,6 +6,7 @@ Imports nothing heavy: every search asks for these before it knows whether anyth
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from lookfar.common.allowance import Allowance
 from lookfar.common.properties import VERSION as PROPERTIES
 from lookfar.config import Settings
+from lookfar.config.settings import SourcesSettings
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.ports import Embedder
 from lookfar.sources.confine import Root
@@ -41,11 +43,18 @@ CHUNKING = 2
 
 def policy_from(settings: Settings, root: str = "") -> Policy:
     """Return the rules for files below ``root``; without a root, only the rules by name."""
-    sources = settings.sources
-    root_path, index_path = PurePath(root), PurePath(os.path.realpath(settings.index.dir))
-    both_known = bool(root and settings.index.dir)
-    inside = both_known and index_path != root_path and index_path.is_relative_to(root_path)
     memories = (f"/{settings.memory.project_dir}",) if settings.memory.in_project else ()
+    return _make_policy(settings.sources, memories, settings.index.dir, root)
+
+
+@lru_cache(maxsize=16)
+def _make_policy(
+    sources: SourcesSettings, memories: tuple[str, ...], index_dir: str, root: str
+) -> Policy:
+    """Return the same policy for the same rules: every query asks for it."""
+    root_path, index_path = PurePath(root), PurePath(os.path.realpath(index_dir))
+    both_known = bool(root and index_dir)
+    inside = both_known and index_path != root_path and index_path.is_relative_to(root_path)
     return Policy(
         include=sources.include,
         exclude=(*DEFAULT_EXCLUDE, *sources.exclude, *memories),
@@ -57,7 +66,7 @@ def policy_from(settings: Settings, root: str = "") -> Policy:
         max_document_bytes=sources.max_document_bytes,
         max_depth=sources.max_depth,
         any_text=sources.any_text,
-        secrets=secrets_from(settings),
+        secrets=Secrets(sources.allow_secrets),
         own=index_path.relative_to(root_path).as_posix() if inside else "",
     )
 
@@ -106,8 +115,12 @@ def sizes_from(settings: Settings) -> Sizes:
 def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     """Return a hash that is equal for passes whose chunks and vectors can share an epoch."""
     model = embedder.fingerprint if embedder else WITHOUT_MODEL
+    return _hash_recipe(sizes_from(settings), settings.sources.allow_secrets, model)
+
+
+@lru_cache(maxsize=16)
+def _hash_recipe(sizes: Sizes, allow_secrets: tuple[str, ...], model: str) -> str:
     fields = " ".join((*FIELDS, *PAGE_FIELDS))
-    sizes = sizes_from(settings)
     cutting = f"calls {CALLS}; chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes}"
     cutting += " upwards" * sizes.merge_upwards
     cutting += " split blocks" * sizes.split_blocks + " by length" * (not sizes.by_definitions)
@@ -117,7 +130,7 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     recipe += f"; terms {TERMS} in {fields}; links {LINKS}; encodings {ENCODINGS}"
     recipe += f"; properties {PROPERTIES}"
     # Other rules mask other characters, so texts stored under the old rules must go.
-    recipe += f"; secrets {SECRETS} but {settings.sources.allow_secrets}"
+    recipe += f"; secrets {SECRETS} but {allow_secrets}"
     return sha256(recipe.encode()).hexdigest()[:32]
 
 

@@ -138,7 +138,9 @@ def open_sources(
     rebuilding: LookfarError | None = None
     for name, collection in selected.items():
         # The plan is read once: other settings may be chosen meanwhile.
-        plan = _hide_superseded(plans[name], collection)
+        plan = plans[name]
+        if is_memories(collection):
+            plan = _hide_superseded(plan)
         context = collection.open_snapshot(plan, scope.as_of, on_progress)
         try:
             plan, snapshot, own_notes = stack.enter_context(context)
@@ -175,11 +177,10 @@ def _note_missing_packages(members: Members, scope: Scope) -> list[Incomplete]:
     return [Incomplete("rebuilding", detail)]
 
 
-def _hide_superseded(plan: Plan, collection: Collection) -> Plan:
+def _hide_superseded(plan: Plan) -> Plan:
     """Return a plan without the memories that another one supersedes, unless they are wanted."""
     filters = plan.filters
-    wanted = filters.superseded or any(SUPERSEDED_KEY in text.casefold() for text in filters.where)
-    if wanted or not is_memories(collection):
+    if filters.superseded or any(SUPERSEDED_KEY in text.casefold() for text in filters.where):
         return plan
     where = (*filters.where, f"missing:{SUPERSEDED_KEY}")
     return replace(plan, filters=replace(filters, where=where))

@@ -23,6 +23,7 @@ from lookfar.retrieve.answer.relevance import (
 from lookfar.retrieve.answer.units import rank_units
 from lookfar.retrieve.locate.file_names import find_major_version
 from lookfar.retrieve.question.expand import ground_plans
+from lookfar.retrieve.question.intent import asks_for_history
 from lookfar.retrieve.ranking import Candidates, Ranking, Results, Source, Stage
 from lookfar.retrieve.retrievers import programs
 from lookfar.retrieve.retrievers.candidates import (
@@ -77,7 +78,8 @@ def apply_stages(ranking: Ranking, ways: Ways = USUAL) -> Ranking:
     if "code" in kinds:
         ranking = code.demote_repeats(ranking)
     if boosts:
-        ranking = boost_exact(boost_verbatim(fuse.level_kinds(ranking)))
+        ranking = fuse.level_kinds(ranking) if len(kinds) > 1 else ranking
+        ranking = boost_exact(boost_verbatim(ranking))
     return ranking
 
 
@@ -138,7 +140,9 @@ def rank(
             ranking = put_definitions_first(ranking)
         return replace(ranking, relevance=measure_relevance(ranking))
 
-    whole = add_release_notes(rank_question(sources, also), rank_question)
+    whole = rank_question(sources, also)
+    if asks_for_history(whole.plan.text) and not whole.plan.filters.heading:
+        whole = add_release_notes(whole, rank_question)
     titles = [source._replace(plan=source.plan.title) for source in sources if source.plan.title]
     if not titles:
         return whole

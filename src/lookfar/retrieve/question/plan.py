@@ -14,6 +14,7 @@ from lookfar.errors import InvalidArgument, ModelUnavailable
 from lookfar.model import Filters, Mode
 from lookfar.ports import Embedder, QualityQuery, SecondModel
 from lookfar.retrieve.question.query import (
+    LONG,
     Question,
     find_origin,
     find_title,
@@ -74,7 +75,8 @@ def make_plan(
     for written, named in ((text, "query"), (hypothesis or text, "hypothesis")):
         if not written.strip():
             raise InvalidArgument(f"The {named} is empty.", hint="Write a question or some words.")
-        _check_characters(written, f"The {named}")
+        if not written.isascii():
+            _check_characters(written, f"The {named}")
         if len(written) > _LONGEST_QUERY:
             raise InvalidArgument(
                 f"The {named} has {len(written):,} characters.",
@@ -116,7 +118,7 @@ def make_plan(
         per_token = letters / (embedder.count_tokens(embedded) or math.inf)
         trust = min(1.0, max(0.0, (per_token - _SPELT_OUT) / (_KNOWN - _SPELT_OUT)))
     title, paths = None, []
-    if not hypothesis and (line := find_title(text)):
+    if len(text) >= LONG and not hypothesis and (line := find_title(text)):
         title = make_plan(line, mode=mode, top_k=top_k, filters=filters, embedder=embedder)
         paths = list_paths(text)
     return Plan(
@@ -184,7 +186,7 @@ def add_words(plan: Plan, words: Sequence[str]) -> Plan:
 
 
 def _check_characters(text: str, named: str) -> None:
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+    if any("\ud800" <= character <= "\udfff" for character in text):
         raise InvalidArgument(
             f"{named} contains a lone surrogate.", hint="Send valid Unicode text."
         )

@@ -54,7 +54,7 @@ _FEW = 8
 _SHORT = 3
 """Words; a question with at most so many, none of them a question word, is a phrase."""
 
-_LONG: Final = 300
+LONG: Final = 300
 """Characters from which a question of several lines is long."""
 _LONG_LINE: Final = 1000
 """The same for a question of one line."""
@@ -142,7 +142,7 @@ def classify_question(text: str) -> QuestionKind:
 def find_title(text: str) -> str:
     """Return the title of a long question, or the error that a log ends with; else nothing."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(text) < (_LONG if len(lines) > 1 else _LONG_LINE):
+    if len(text) < (LONG if len(lines) > 1 else _LONG_LINE):
         return ""
     title = lines[0]
     if _TRACEBACK.match(title):

@@ -135,7 +135,7 @@ def boost_verbatim(ranking: Ranking) -> Ranking:
     }
     known = frozenset(ranking.candidates.chunks)
     missing = [candidate for chunk, candidate in holders.items() if chunk not in known]
-    ranking = ranking.add_candidates(missing)
+    ranking = ranking.add_candidates(missing) if missing else ranking
     best = max(ranking.scores, default=0.0)
     # A question about history asks for a commit, not for a place with the same words.
     decides = not asks_for_history(plan.text)

@@ -112,7 +112,8 @@ def fuse_by_score(ranking: Ranking, weigh: Weigh | None = None) -> Ranking:
             low, high, least = first.min(), first.max(), second.min()
             width = (second.max() - least) or 1.0
             cosines = np.where(prose, cosines, low + (cosines - least) / width * (high - low))
-        cosines = blend_models(ranking, cosines)
+        if judged:
+            cosines = blend_models(ranking, cosines)
         vector = scaled(cosines, 1.0)
         # A document is as near as the mean of its nearest chunks.
         near: dict[Document, list[float]] = defaultdict(list)

@@ -190,12 +190,9 @@ class _Item(NamedTuple):
 def add_release_notes(ranking: Ranking, rank: Rank) -> Ranking:
     """Rank the release notes that answer a question about history first.
 
-    The ranking of other questions does not change. ``rank`` scores the candidates of some sources.
+    ``rank`` scores the candidates of some sources.
     """
-    plan = ranking.plan
-    if not asks_for_history(plan.text) or plan.filters.heading:
-        return ranking
-    named = _VERSION.search(plan.text)
+    named = _VERSION.search(ranking.plan.text)
     version = named[1] if named else ""
     items = _find_items(ranking, version) if version else []
     if not items:  # The question names no version, or that of something else, such as "Python 3.7".
