@@ -18,8 +18,8 @@ from lookfar.model import Filters
 from lookfar.ports import CollectionSnapshot
 from lookfar.retrieve.ranking import Candidate, Candidates, Plan, Ranking, Source
 from lookfar.retrieve.stages import links
-from lookfar.retrieve.stages.links import Entry, forget_entries, split_entries
-from lookfar.retrieve.stages.recency import boost_recent
+from lookfar.retrieve.stages.boost import boost_recent
+from lookfar.retrieve.stages.links import RECENT_ENTRIES, Entry, split_entries
 from lookfar.sources.confine import Root
 from lookfar.store.sqlite.store import CollectionStore
 
@@ -247,7 +247,7 @@ def test_entries_are_read_once_and_again_after_an_edit(
             if step.stage == "links" and step.note == "100% described in guide.md"
         ]
 
-    forget_entries()
+    RECENT_ENTRIES.clear()
     root = write_files(tmp_path, OVERVIEW)
     split: list[str] = []
 

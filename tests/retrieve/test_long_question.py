@@ -8,7 +8,7 @@ import pytest
 
 from lookfar.library import Library
 from lookfar.retrieve.question.query import find_origin, find_title, list_paths
-from lookfar.retrieve.stages.pasted import match_path
+from lookfar.retrieve.stages.boost import match_path
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

@@ -61,7 +61,7 @@ def test_matches_are_read_once_and_again_after_an_edit(
         steps = [step for hit in answer.hits[:1] for step in hit.explanation]
         return " ".join(step.note for step in steps if step.stage == "word for word")
 
-    verbatim.forget_texts()
+    verbatim.RECENT_TEXTS.clear()
     read: list[str] = []
     normalise = verbatim._normalise
 

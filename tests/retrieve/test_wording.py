@@ -20,7 +20,7 @@ from lookfar.model import Answer, Filters, Hit
 from lookfar.retrieve.question.expand import Concepts, ground_plans, load_concepts
 from lookfar.retrieve.question.plan import make_plan
 from lookfar.retrieve.retrievers.candidates import gather_candidates
-from lookfar.retrieve.stages.wording import find_word_pairs
+from lookfar.retrieve.stages.boost import find_word_pairs
 from lookfar.store.keywords.live_keywords import LiveKeywords
 from lookfar.store.sqlite.store import CollectionStore
 from sample_files import write_files

@@ -305,8 +305,8 @@ class Collection(ABC):
     def rest(self) -> None:
         """Release what a query can load again: the model, open index files and caches."""
         from lookfar.retrieve.answer.focus import forget_sentences
-        from lookfar.retrieve.retrievers.verbatim import forget_texts
-        from lookfar.retrieve.stages.links import forget_entries
+        from lookfar.retrieve.retrievers.verbatim import RECENT_TEXTS
+        from lookfar.retrieve.stages.links import RECENT_ENTRIES
         from lookfar.store.keywords.analyser import forget_words
         from lookfar.store.shared.snapshot import RECENT
 
@@ -316,8 +316,8 @@ class Collection(ABC):
         # All collections share these, and fill them again.
         RECENT.forget()
         forget_words()
-        forget_entries()
-        forget_texts()
+        RECENT_ENTRIES.clear()
+        RECENT_TEXTS.clear()
         forget_sentences()
 
 

@@ -81,7 +81,8 @@ class DiskCheck:
             # The recorded number: counting takes a millisecond for 15,000 documents.
             documents = snapshot.manifest().get("documents", 0)
             # A user who lets a query index more files than usual also wants them compared.
-            large = documents > max(freshness.MOST_CHECKED, index.max_auto_files)
+            most = index.max_auto_files if index.max_auto_files > freshness.FEW_FILES else 0
+            large = documents > max(freshness.MOST_CHECKED, most)
             deadline = time.monotonic() + freshness.BUDGET_SECONDS if large else math.inf
             outcome = self.look(snapshot, deadline)
         if outcome is None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.config import SearchSettings
     from lookfar.index.progress import OnProgress
+    from lookfar.ports import Facts
     from lookfar.retrieve.grep.matching_lines import GrepResult
     from lookfar.retrieve.ranking import FocusChoice, Plan
     from lookfar.retrieve.search import SearchFunction
@@ -279,7 +280,8 @@ def list_documents(
     *,
     newest_first: bool = False,
 ) -> Listing:
-    from lookfar.retrieve.retrievers.listing import list_admitted
+    """List the documents that pass the filters, by collection and URI, or the newest first."""
+    from lookfar.retrieve.question.admission import resolve_globs
 
     if type(offset) is not int or offset < 0:
         raise InvalidArgument(f"offset is {offset!r}.", hint="Pass a whole number from 0.")
@@ -288,12 +290,45 @@ def list_documents(
 
     def gather(sources: Sequence[Source], _settings: SearchSettings, _explain: bool) -> Results:
         nonlocal total
-        documents[:], total = list_admitted(sources, limit, offset, newest_first)
+        admitted: list[tuple[Source, Facts]] = []
+        for source in sources:
+            passing = source.snapshot.admitting(resolve_globs(source.plan.filters, source.snapshot))
+            passing = sorted(passing, key=lambda facts: (_newest_commit(facts), facts.uri))
+            admitted += [(source, facts) for facts in passing]
+        total = len(admitted)
+        if newest_first:
+            admitted.sort(key=lambda entry: -entry[1].time_ns)
+        documents.clear()
+        page = admitted[offset : offset + limit]
+        lines: dict[str, Mapping[int, int]] = {}
+        for source in sources:
+            wanted = [facts.document for owner, facts in page if owner is source]
+            lines[source.collection] = source.snapshot.line_counts(wanted) if wanted else {}
+        for source, facts in page:
+            count = lines[source.collection].get(facts.document, 0)
+            documents.append(
+                Listed(
+                    source.collection,
+                    facts.uri,
+                    facts.title,
+                    facts.lane,
+                    facts.language,
+                    facts.modified_ns,
+                    facts.tags,
+                    facts.size,
+                    count,
+                    facts.day,
+                )
+            )
         return Results([], [], listed=total)
 
     question = Question(ANY_WORDS, mode="keyword", top_k=limit, answering=gather)
     answer = search(members, question, scope, on_progress)
     return Listing(tuple(documents), total, answer.generations, answer.incomplete)
+
+
+def _newest_commit(facts: Facts) -> int:
+    return -facts.modified_ns if facts.lane == "commits" else 0
 
 
 def trace(

@@ -9,24 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
-from threading import Lock
 
+from lookfar.common.recent import RecentValues
 from lookfar.config import SearchSettings
 from lookfar.model import Comment
 from lookfar.model import Document as ParsedDocument
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.ranking import Candidate, Candidates, Document, Results, Source
-from lookfar.retrieve.retrievers.programs import score_words
+from lookfar.retrieve.retrievers.programs import cut_out, score_words
 from lookfar.retrieve.search import USUAL, Ways, apply_stages, collect_candidates, rank
 from lookfar.text.parse.comments import find_comments
 
 _MOST_FILES = 8
 """Files parsed for one question."""
 _MOST_CHUNKS = 32
-_CACHED_FILES = 64
-"""Files whose comments are cached for the next questions."""
+_recent: RecentValues[tuple[str, int], tuple[Comment, ...]] = RecentValues(64)
+"""The comments of files, cached for the next questions."""
 _FEWEST_WORDS = 4
 """Minimum length of a comment that is cited; docstrings may be shorter."""
 _AS_GOOD = 0.6
@@ -37,7 +36,10 @@ def search_with_comments(
     sources: Sequence[Source], settings: SearchSettings, explain: bool, ways: Ways = USUAL
 ) -> Results:
     """Return cited hits from documents and from comments in code, ranked together."""
-    code_sources = [_ask_for_code(source) for source in sources]
+    code_sources = []
+    for source in sources:
+        filters = replace(source.plan.filters, lanes=("code",))
+        code_sources.append(source._replace(plan=replace(source.plan, filters=filters), aside=True))
     asked = [*sources, *code_sources]
     ranking = collect_candidates(sources, settings)
     code = rank(code_sources, settings, ways=ways)
@@ -59,12 +61,6 @@ def search_with_comments(
         for hit, passage in zip(hits, best, strict=True)
     ]
     return Results(marked, [*ranking.notes, *notes, *stale])
-
-
-def _ask_for_code(source: Source) -> Source:
-    """Return the same collection with a plan that asks for code."""
-    filters = replace(source.plan.filters, lanes=("code",))
-    return source._replace(plan=replace(source.plan, filters=filters), aside=True)
 
 
 def _find_comments(
@@ -94,8 +90,9 @@ def _find_comments(
             as_good = remark is scored[0][1] or score > _AS_GOOD * scored[0][0]
             if as_good and place not in candidates and of_file[file] < most:
                 of_file[file] += 1
-                number = -1 - len(candidates)
-                candidates[place] = _make_candidate(chunk, remark, document, score, number)
+                cut = cut_out(chunk, text, remark.span, score, len(candidates))
+                path = document.sections[remark.section].path if remark.section >= 0 else ()
+                candidates[place] = cut._replace(place=cut.place._replace(lane="docs", path=path))
     return list(candidates.values())
 
 
@@ -115,40 +112,8 @@ def _read_comments(source: Source, uri: str) -> tuple[str, tuple[Comment, ...], 
         sections=tuple(source.snapshot.sections(uri)),
     )
     key = (uri, hash(text))
-    parsed = _cache.get(key)
+    parsed = _recent.get(key)
     if parsed is None:
         parsed = find_comments(document)
-        with _cache_lock:
-            while len(_cache) >= _CACHED_FILES:
-                del _cache[next(iter(_cache))]
-            _cache[key] = parsed
+        _recent.add(key, parsed, 1)
     return text, parsed, document
-
-
-_cache: dict[tuple[str, int], tuple[Comment, ...]] = {}
-_cache_lock = Lock()
-
-
-def _make_candidate(
-    chunk: Candidate, comment: Comment, document: ParsedDocument, score: float, number: int
-) -> Candidate:
-    """Return a comment as a candidate of its own.
-
-    ``number`` is an unused document number: two comments of a file must not become one passage.
-    """
-    span = comment.span
-    text = document.text[span.start : span.end]
-    place = chunk.place._replace(
-        document=number,
-        lane="docs",
-        path=document.sections[comment.section].path if comment.section >= 0 else (),
-        part=1,
-        parts=1,
-        start=span.start,
-        end=span.end,
-        start_line=span.start_line,
-        end_line=span.end_line,
-        overlap=0,
-        sha=sha256(text.encode("utf-8")).digest(),
-    )
-    return chunk._replace(place=place, keyword=score)

@@ -7,13 +7,14 @@ answer ten. A stage changes scores only by adding a step that records how much i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
 from operator import add
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
+from lookfar.common.recent import RecentValues
 from lookfar.config import SearchSettings
 from lookfar.model import Confidence, Contribution, Filters, Hit, Incomplete, Mode, Unit
 from lookfar.ports import Embedder, Place, QualityQuery, Reranker, Snapshot
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+T = TypeVar("T")
 QuestionKind = Literal["identifier", "path", "error", "phrase", "question"]
 
 
@@ -318,6 +320,39 @@ class Ranking:
     def explain_fully(self, at: int) -> tuple[Contribution, ...]:
         """Explain the score, and how the question was understood."""
         return (*self.explain(at), Contribution("question", 0.0, self.plan.describe()))
+
+
+def read_parts(
+    sources: Sequence[Source],
+    chunks: Iterable[tuple[int, Place]],
+    make: Callable[[str], T],
+    recent: RecentValues[bytes, T],
+    bytes_each: int,
+    bytes_per_character: int,
+) -> dict[bytes, T]:
+    """Return what ``make`` returns for the texts of these chunks, by their hashes.
+
+    Only texts that are not in the cache ``recent`` are read. Chunks are given with the position of
+    their collection, and their sizes in the cache are estimated in bytes.
+    """
+    made: dict[bytes, T] = {}
+    unread: dict[tuple[int, str], list[Place]] = {}
+    for number, place in chunks:
+        known = recent.get(place.sha)
+        if known is None:
+            unread.setdefault((number, place.uri), []).append(place)
+        else:
+            made[place.sha] = known
+    for number, source in enumerate(sources) if unread else ():
+        source.snapshot.preload_texts([uri for at, uri in unread if at == number])
+    for (number, uri), places in unread.items():
+        text = sources[number].snapshot.text(uri)
+        for place in places:
+            part = (text or "")[place.start : place.end]
+            made[place.sha] = make(part)
+            if text is not None:
+                recent.add(place.sha, made[place.sha], bytes_each + bytes_per_character * len(part))
+    return made
 
 
 LINKS = "links"

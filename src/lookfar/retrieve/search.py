@@ -32,12 +32,17 @@ from lookfar.retrieve.retrievers.candidates import (
     share_statistics,
 )
 from lookfar.retrieve.retrievers.verbatim import boost_verbatim
-from lookfar.retrieve.stages import code, fuse, pasted
-from lookfar.retrieve.stages.boost import boost_exact, put_definitions_first
+from lookfar.retrieve.stages import code, fuse
+from lookfar.retrieve.stages.boost import (
+    boost_exact,
+    boost_named_files,
+    boost_recent,
+    boost_synonyms,
+    boost_word_pairs,
+    put_definitions_first,
+)
 from lookfar.retrieve.stages.history import add_release_notes, rank_commits
 from lookfar.retrieve.stages.links import boost_described
-from lookfar.retrieve.stages.recency import boost_recent
-from lookfar.retrieve.stages.wording import boost_synonyms, boost_word_pairs
 
 SearchFunction = Callable[[Sequence[Source], SearchSettings, bool], Results]
 """From the collections to cited hits; the flag says whether scores are explained."""
@@ -146,10 +151,10 @@ def rank(
     titles = [source._replace(plan=source.plan.title) for source in sources if source.plan.title]
     if not titles:
         return whole
-    fused = pasted.boost_named_files(pasted.fuse_with_title(whole, rank_question(titles, also)))
+    fused = boost_named_files(fuse.fuse_with_title(whole, rank_question(titles, also)))
     if "code" not in fused.candidates.kinds:
         return fused
-    return code.demote_repeats(pasted.put_code_first(fused))
+    return code.demote_repeats(code.put_code_first(fused))
 
 
 def choose_confidently(

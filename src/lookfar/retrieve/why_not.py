@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from lookfar.config import SearchSettings
 from lookfar.model import Filters, WhyNot
+from lookfar.model.answers import Verdict
 from lookfar.retrieve.answer.choose import choose_passages
-from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.ranking import Source
@@ -42,44 +42,38 @@ def explain_absence(
         detail = "It contains no word of the question, and its meaning is not close."
         return WhyNot(query, uri, "unmatched", detail, of=len(documents))
     passages, _ = choose_passages(ranking, sources, settings)
-    place = documents.index(ranking.candidates[best].document) + 1
-    verdict = WhyNot(
-        query,
-        uri,
-        "shown",
-        f"It is hit {_find_position(passages, uri)}.",
-        rank=place,
-        of=len(documents),
-        score=round(ranking.scores[best], 6),
-        needed=round(passages[-1].score, 6) if passages else 0.0,
-        explanation=ranking.explain_fully(best),
-    )
-    if _find_position(passages, uri):
-        return verdict
-    least = passages[-1].score if passages else 0.0
-    if ranking.scores[best] >= least:
-        other = ", or mmr or rerank moved others ahead of it"
-        reordered = settings.mmr or settings.rerank
-        detail = f"It is a duplicate of a hit{other if reordered else ''}."
-        return replace(verdict, verdict="folded", detail=detail)
+    score, least = ranking.scores[best], passages[-1].score if passages else 0.0
     best_score = ranking.scores[order[0]]
-    if ranking.scores[best] < settings.min_confidence * best_score:
+    place = documents.index(ranking.candidates[best].document) + 1
+    hit = next((at for at, passage in enumerate(passages, 1) if passage.place.uri == uri), 0)
+    verdict: Verdict = "outranked"
+    if hit:
+        verdict, detail = "shown", f"It is hit {hit}."
+    elif score >= least:
+        reordered = settings.mmr or settings.rerank
+        other = ", or mmr or rerank moved others ahead of it" if reordered else ""
+        verdict, detail = "folded", f"It is a duplicate of a hit{other}."
+    elif score < settings.min_confidence * best_score:
         detail = (
-            f"It scores {verdict.score:.3f}, less than search.min_confidence"
+            f"It scores {score:.3f}, less than search.min_confidence"
             f" ({settings.min_confidence:g}) of the best hit's {best_score:.3f}."
         )
-        return replace(verdict, verdict="outranked", detail=detail)
-    detail = (
-        f"It ranks {place} of {len(documents)} documents, with"
-        f" {verdict.score:.3f}; the last hit has {verdict.needed:.3f}. A larger"
-        " top_k reaches further."
+    else:
+        detail = (
+            f"It ranks {place} of {len(documents)} documents, with {score:.3f}; the last hit has"
+            f" {least:.3f}. A larger top_k reaches further."
+        )
+    return WhyNot(
+        query,
+        uri,
+        verdict,
+        detail,
+        rank=place,
+        of=len(documents),
+        score=round(score, 6),
+        needed=round(least, 6),
+        explanation=ranking.explain_fully(best),
     )
-    return replace(verdict, verdict="outranked", detail=detail)
-
-
-def _find_position(passages: Sequence[Passage], uri: str) -> int:
-    """Return the position of the first hit from a document, counted from 1; 0 if there is none."""
-    return next((at for at, passage in enumerate(passages, 1) if passage.place.uri == uri), 0)
 
 
 def _is_admitted(source: Source, uri: str, filters: Filters) -> bool:

@@ -1,13 +1,19 @@
-"""Collect every word of the current code, to find out what is certainly not in it."""
+"""Collect every word of the current code, to find out what is certainly not in it.
+
+Also find out which names the documents take from other packages: code is often moved to a package
+of its own and documented as before. Its names are then no longer in the repository, but the text is
+right.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from functools import cache, cached_property
+from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from lookfar.model import Document
+from lookfar.model import Claim, Document
 from lookfar.ports import Snapshot
 from lookfar.retrieve.calls.code_files import CodeFiles, Place, is_test_file
 from lookfar.retrieve.calls.dotted_names import DottedNames
@@ -168,3 +174,41 @@ def parts_of(uri: str) -> Iterable[str]:
     """Return the names under which a file can be imported: its own and those of its folders."""
     *folders, last = uri.split("/")
     return (*folders, last.partition(".")[0])
+
+
+class ForeignNames:
+    """The names that imports and module directives in documents take from other packages."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        lost: Iterable[str],
+        claimed: Iterable[tuple[Document, Iterable[Claim]]],
+    ) -> None:
+        former = (part for path in lost if is_product(path) for part in parts_of(path))
+        self._own = vocabulary.own_modules.union(former)
+        self._names: set[str] = set()
+        self._modules: dict[str, set[str]] = {}
+        for document, claims in claimed:
+            for claim in claims:
+                if self._is_foreign(claim):
+                    *modules, name = claim.name.split(".")
+                    self._names.add(name)
+                    self._modules.setdefault(document.uri, set()).update(modules[1:], (name,))
+
+    def _is_foreign(self, claim: Claim) -> bool:
+        head, dot, _ = claim.name.partition(".")
+        return claim.is_full and bool(dot) and head not in self._own
+
+    def has(self, claim: Claim) -> bool:
+        """Whether a claim names something of another package."""
+        parts = claim.name.split(".")
+        return self._is_foreign(claim) or not self._names.isdisjoint((parts[0], parts[-1]))
+
+    def has_taken_over(self, uri: str, path: str) -> bool:
+        """Whether a document is about a foreign module with the name of a removed file or folder.
+
+        An example is ``sphinxcontrib.websupport``, which was ``sphinx/websupport``.
+        """
+        modules = self._modules.get(uri, set())
+        return not modules.isdisjoint((*PurePosixPath(path).parent.parts, PurePosixPath(path).stem))

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import islice
 from typing import Final, NamedTuple
 
 from lookfar.common.lines import Lines
 from lookfar.errors import InvalidArgument
-from lookfar.model import FileMatches, Filters, Incomplete, MatchedLine, Section, Span, State
+from lookfar.model import FileMatches, Filters, Incomplete, MatchedLine, Span, State
 from lookfar.ports import Facts
 from lookfar.retrieve.grep.matcher import LineSpan, Matcher
 from lookfar.retrieve.locate.places import list_places, stored_places
@@ -87,8 +88,23 @@ def grep(sources: Sequence[Source], matcher: Matcher, limits: Limits, pause: Pau
         named = source.snapshot.facts(sorted(counts)) if counts else []
         here = [_Counted(number, facts, counts[facts.document]) for facts in named]
         counted += sorted(here, key=lambda file: file.facts.uri)
-    page = counted[limits.offset : limits.offset + limits.files]
-    files, stale = _read_page(page, sources, resolved, matcher, limits)
+    files: list[FileMatches] = []
+    for number, facts, count in counted[limits.offset : limits.offset + limits.files]:
+        lines: list[MatchedLine] = []
+        if limits.lines:
+            lines = _find_lines(sources[number], facts, resolved[number], matcher, limits)
+        files.append(
+            FileMatches(
+                collection=sources[number].collection,
+                uri=facts.uri,
+                title=facts.title,
+                lane=facts.lane,
+                language=facts.language,
+                count=count,
+                lines=tuple(lines),
+            )
+        )
+    stale = [file.uri for file in files if any(line.state != "same" for line in file.lines)]
     matches = sum(file.lines for file in counted)
     return GrepResult(files, matches, len(counted), note_stale(stale))
 
@@ -127,133 +143,64 @@ def _keep_within(
             yield line
 
 
-def _read_page(
-    page: Sequence[_Counted],
-    sources: Sequence[Source],
-    resolved: Sequence[Filters],
-    matcher: Matcher,
-    limits: Limits,
-) -> tuple[list[FileMatches], list[str]]:
-    """Return the documents of one page with their lines, and the stale ones."""
-    files: list[FileMatches] = []
-    stale: list[str] = []
-    for counted in page:
-        source, facts = sources[counted.source], counted.facts
-        lines: list[MatchedLine] = []
-        if limits.lines:
-            lines = _DocumentLines(
-                source, facts, resolved[counted.source], matcher, limits
-            ).find_lines()
-        if any(line.state != "same" for line in lines):
-            stale.append(facts.uri)
-        files.append(
-            FileMatches(
-                collection=source.collection,
-                uri=facts.uri,
-                title=facts.title,
-                lane=facts.lane,
-                language=facts.language,
-                count=counted.lines,
-                lines=tuple(lines),
+def _find_lines(
+    source: Source, facts: Facts, filters: Filters, matcher: Matcher, limits: Limits
+) -> list[MatchedLine]:
+    """Return the first matching lines of one document, compared with the file on disk."""
+    snapshot = source.snapshot
+    ((_, raw),) = snapshot.texts([facts.document])
+    text, is_ascii = raw.decode(), raw.isascii()
+    lines = Lines(text)
+    places, sections = stored_places(snapshot, facts.uri), snapshot.sections(facts.uri)
+    parts = snapshot.admitted_parts(facts.document, filters)
+    wanted = list(islice(_keep_within(matcher.lines(raw), raw, parts), limits.lines))
+    before = (line.start if is_ascii else len(raw[: line.start].decode()) for line in wanted)
+    numbers = [lines.line_of(start) for start in before]
+    disk = source.read(facts.uri)
+
+    def read_line(number: int) -> tuple[int, str]:
+        """Return the offset of a line, and its text with the line break."""
+        start = lines.start_of(number)
+        end = lines.start_of(number + 1) if number < len(lines) else len(text)
+        return start, text[start:end]
+
+    def read_context(first: int, last: int) -> tuple[str, ...]:
+        numbers = range(first, last + 1)
+        return tuple(read_line(n)[1].rstrip("\n")[: limits.line_chars] for n in numbers)
+
+    found: list[MatchedLine] = []
+    for at, (line, number) in enumerate(zip(wanted, numbers, strict=True)):
+        # No line of context is shown twice.
+        after_last = numbers[at - 1] + limits.after if at else 0
+        follower = numbers[at + 1] if at + 1 < len(numbers) else len(lines) + 1
+        start, whole = read_line(number)
+        matched = raw[line.start : line.end]
+        spans = list(islice(matcher.spans(matched), _MOST_SPANS + 1))
+        if not is_ascii:  # They are counted in bytes.
+            spans = [(len(matched[:a].decode()), len(matched[:b].decode())) for a, b in spans]
+        shown = tuple(spans[:_MOST_SPANS])
+        column, cut = _cut_line(whole.rstrip("\n"), shown, limits.line_chars)
+        end = start + len(whole)
+        span, state = _compare(whole, Span(start, end, number, number), text, disk)
+        found.append(
+            MatchedLine(
+                number=span.start_line,
+                text=cut,
+                column=column,
+                spans=shown,
+                heading_path=find_path(sections, start),
+                span=span,
+                sha256=sha256(whole.encode()).hexdigest(),
+                state=state,
+                before=read_context(max(number - limits.before, after_last + 1, 1), number - 1),
+                after=read_context(
+                    number + 1, min(number + limits.after, follower - 1, len(lines))
+                ),
+                place=next(iter(list_places(places, start, end)), ""),
+                truncated=len(spans) > _MOST_SPANS or len(cut) < len(whole.rstrip("\n")),
             )
         )
-    return files, stale
-
-
-class _DocumentLines:
-    """The matching lines of one document."""
-
-    def __init__(
-        self, source: Source, facts: Facts, filters: Filters, matcher: Matcher, limits: Limits
-    ) -> None:
-        self._source, self._facts, self._filters = source, facts, filters
-        self._matcher, self._limits = matcher, limits
-        ((_, self._raw),) = source.snapshot.texts([facts.document])
-        self._text = self._raw.decode()
-        self._ascii = self._raw.isascii()
-        self._lines = Lines(self._text)
-        self._places = stored_places(source.snapshot, facts.uri)
-
-    def find_lines(self) -> list[MatchedLine]:
-        snapshot = self._source.snapshot
-        parts = snapshot.admitted_parts(self._facts.document, self._filters)
-        wanted: list[tuple[LineSpan, int]] = []
-        for line in _keep_within(self._matcher.lines(self._raw), self._raw, parts):
-            if len(wanted) == self._limits.lines:
-                break
-            wanted.append((line, self._lines.line_of(self._to_characters(line.start))))
-        disk = self._source.read(self._facts.uri)
-        sections = snapshot.sections(self._facts.uri)
-        numbers = [number for _, number in wanted]
-        return [
-            self._make_line(line, number, sections, disk, self._context(numbers, at))
-            for at, (line, number) in enumerate(wanted)
-        ]
-
-    def _to_characters(self, byte: int) -> int:
-        return byte if self._ascii else len(self._raw[:byte].decode())
-
-    def _context(self, numbers: Sequence[int], at: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the lines before and after a match; none is shown twice."""
-        number, limits = numbers[at], self._limits
-        after_last = numbers[at - 1] + limits.after if at else 0
-        first = max(number - limits.before, after_last + 1, 1)
-        follower = numbers[at + 1] if at + 1 < len(numbers) else len(self._lines) + 1
-        last = min(number + limits.after, follower - 1, len(self._lines))
-        return (
-            tuple(self._context_line(other) for other in range(first, number)),
-            tuple(self._context_line(other) for other in range(number + 1, last + 1)),
-        )
-
-    def _line_span(self, number: int) -> tuple[int, int]:
-        """Return the offsets of a line, with its line break."""
-        start = self._lines.start_of(number)
-        end = len(self._text)
-        return start, self._lines.start_of(number + 1) if number < len(self._lines) else end
-
-    def _context_line(self, number: int) -> str:
-        start, end = self._line_span(number)
-        return self._text[start:end].rstrip("\n")[: self._limits.line_chars]
-
-    def _make_line(
-        self,
-        line: LineSpan,
-        number: int,
-        sections: Sequence[Section],
-        disk: str | None,
-        context: tuple[tuple[str, ...], tuple[str, ...]],
-    ) -> MatchedLine:
-        start, end = self._line_span(number)
-        whole = self._text[start:end]
-        spans, more = self._find_spans(self._raw[line.start : line.end])
-        column, text = _cut_line(whole.rstrip("\n"), spans, self._limits.line_chars)
-        span, state = _compare(whole, Span(start, end, number, number), self._text, disk)
-        return MatchedLine(
-            number=span.start_line,
-            text=text,
-            column=column,
-            spans=spans,
-            heading_path=find_path(sections, start),
-            span=span,
-            sha256=sha256(whole.encode()).hexdigest(),
-            state=state,
-            before=context[0],
-            after=context[1],
-            place=next(iter(list_places(self._places, start, end)), ""),
-            truncated=more or len(text) < len(whole.rstrip("\n")),
-        )
-
-    def _find_spans(self, line: bytes) -> tuple[tuple[tuple[int, int], ...], bool]:
-        """Return the matches of a line in characters, and whether there are more."""
-        spans: list[tuple[int, int]] = []
-        for start, end in self._matcher.spans(line):
-            if len(spans) == _MOST_SPANS:
-                return tuple(spans), True
-            if not self._ascii:
-                first = len(line[:start].decode())
-                start, end = first, first + len(line[start:end].decode())
-            spans.append((start, end))
-        return tuple(spans), False
+    return found
 
 
 def _cut_line(line: str, spans: Sequence[tuple[int, int]], most: int) -> tuple[int, str]:

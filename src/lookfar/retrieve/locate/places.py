@@ -108,8 +108,9 @@ def warn_of_more(places: Places, wanted: str, labels: Sequence[str]) -> tuple[st
 
 def _choose(places: Places, wanted: str) -> list[int]:
     labels = [label.casefold() for _, label in places]
-    if wanted.casefold() in labels:
-        return _run_of(labels, wanted.casefold())
+    if (label := wanted.casefold()) in labels:
+        last = len(labels) - labels[::-1].index(label)
+        return list(range(labels.index(label), last))
     numbered = _NUMBERED.fullmatch(wanted)
     if numbered is not None:
         first = int(numbered["first"])
@@ -127,12 +128,6 @@ def _choose(places: Places, wanted: str) -> list[int]:
         return []
     parsed = map(_parse_cells, labels)
     return [at for at, part in enumerate(parsed) if part is not None and part.overlaps(cells)]
-
-
-def _run_of(labels: Sequence[str], label: str) -> list[int]:
-    """Return the positions of a label from its first occurrence to its last."""
-    last = len(labels) - 1 - list(reversed(labels)).index(label)
-    return list(range(labels.index(label), last + 1))
 
 
 def _parse_cells(text: str) -> _Cells | None:

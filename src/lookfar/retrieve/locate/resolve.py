@@ -14,10 +14,9 @@ several notes have on the best of these levels is ambiguous and is never guessed
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from enum import IntEnum
-from functools import partial
+from typing import NoReturn
 from unicodedata import normalize
 
 from lookfar.common.target import Target
@@ -55,9 +54,12 @@ def is_link(text: str) -> bool:
 def resolve_target(snapshot: Snapshot, target: str | Target) -> Target:
     """Return the document and the part that a target means; an unknown one stays as written."""
     if isinstance(target, Target):
-        return _resolve_parsed(snapshot, target)
+        # A citation names the path of a document.
+        if target.chars is not None or snapshot.document(target.uri) is not None:
+            return target
+        return resolve_note(snapshot, target) or target
     if is_link(target):
-        return _require_link(snapshot, target)
+        return resolve_note(snapshot, target) or _refuse_link(snapshot, target)
     wanted = parse_path(snapshot, target)
     if snapshot.document(wanted.uri) is not None:
         return wanted
@@ -93,7 +95,9 @@ def parse_path(snapshot: Snapshot, target: str) -> Target:
     """Parse a target as a path; all of it is the path if there is such a document."""
     spelled = indexed_spelling(snapshot, target)
     wanted = parse_target(
-        spelled, snapshot.document(spelled) is not None, partial(_is_document, snapshot)
+        spelled,
+        snapshot.document(spelled) is not None,
+        lambda uri: snapshot.document(indexed_spelling(snapshot, uri)) is not None,
     )
     return replace(wanted, uri=indexed_spelling(snapshot, wanted.uri))
 
@@ -108,7 +112,10 @@ def resolve_note(snapshot: Snapshot, target: str | Target) -> Target | None:
         return replace(target, uri=uri) if uri else None
     reference = _BLOCK_REFERENCE.fullmatch(target)
     if reference is not None:
-        return _resolve_reference(snapshot, reference[1].lower())
+        # Logseq declares the id of a block with ``id:: ...``.
+        asked = (reference[1].lower(), "label", reference[1].lower())
+        resolved = snapshot.resolve_links([asked]).get(asked)
+        return Target(resolved[0], f"^{asked[0]}") if resolved else None
     link = _LINK.fullmatch(target)
     # In a table the pipe of a link is escaped.
     text = link[1].removesuffix("\\").strip() if link else target.strip()
@@ -121,7 +128,16 @@ def find_note(snapshot: Snapshot, name: str) -> str:
     """Return the URI of the only note with this name, or an empty string."""
     notes = snapshot.find_notes(name) if name else []
     if len(notes) > 1:
-        raise _ambiguous_name(name, notes)
+        candidates = [describe_document(uri, title) for uri, title in notes[:_MOST_LISTED]]
+        more = f"; and {len(notes) - _SHOWN} more" if len(notes) > _SHOWN else ""
+        raise Ambiguous(
+            f"{len(notes)} documents are called {name!r}.",
+            hint=f"Give the path of one: {'; '.join(candidates[:_SHOWN])}{more}.",
+            details={
+                "candidates": candidates,
+                "documents": [{"uri": uri, "title": title} for uri, title in notes[:_MOST_LISTED]],
+            },
+        )
     return notes[0][0] if notes else ""
 
 
@@ -134,17 +150,7 @@ def indexed_spelling(snapshot: Snapshot, uri: str) -> str:
     return matches[0] if len(matches) == 1 else uri
 
 
-def _resolve_parsed(snapshot: Snapshot, target: Target) -> Target:
-    """Resolve a target whose parts are known; a citation names the path of a document."""
-    if target.chars is not None or snapshot.document(target.uri) is not None:
-        return target
-    return resolve_note(snapshot, target) or target
-
-
-def _require_link(snapshot: Snapshot, text: str) -> Target:
-    note = resolve_note(snapshot, text)
-    if note is not None:
-        return note
+def _refuse_link(snapshot: Snapshot, text: str) -> NoReturn:
     link = _LINK.fullmatch(text)
     name = link[1].partition("#")[0].strip() if link else text.strip()
     if not name:
@@ -165,13 +171,6 @@ def _resolve_name(snapshot: Snapshot, text: str, wanted: Target) -> Target | Non
     return replace(wanted, uri=uri) if uri else None
 
 
-def _resolve_reference(snapshot: Snapshot, block: str) -> Target | None:
-    """Return the block of a note that declares an id, as Logseq does with ``id:: ...``."""
-    asked = (block, "label", block)
-    resolved = snapshot.resolve_links([asked]).get(asked)
-    return Target(resolved[0], f"^{block}") if resolved else None
-
-
 def _is_defined(snapshot: Snapshot, name: str) -> bool:
     return any(is_spelled(found, name) for found in find_definitions(snapshot, name))
 
@@ -189,20 +188,3 @@ def _resolve_definition(snapshot: Snapshot, name: str) -> Target | None:
     main, others = definition
     also = tuple(describe_place(other) for other in others)
     return Target(main.uri, " > ".join(main.section.path), also=also)
-
-
-def _is_document(snapshot: Snapshot, uri: str) -> bool:
-    return snapshot.document(indexed_spelling(snapshot, uri)) is not None
-
-
-def _ambiguous_name(name: str, notes: Sequence[tuple[str, str]]) -> Ambiguous:
-    candidates = [describe_document(uri, title) for uri, title in notes[:_MOST_LISTED]]
-    more = f"; and {len(notes) - _SHOWN} more" if len(notes) > _SHOWN else ""
-    return Ambiguous(
-        f"{len(notes)} documents are called {name!r}.",
-        hint=f"Give the path of one: {'; '.join(candidates[:_SHOWN])}{more}.",
-        details={
-            "candidates": candidates,
-            "documents": [{"uri": uri, "title": title} for uri, title in notes[:_MOST_LISTED]],
-        },
-    )

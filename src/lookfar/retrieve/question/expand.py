@@ -108,7 +108,12 @@ def ground_plans(asked: Asked, settings: SearchSettings) -> tuple[list[Plan], li
         ]
         plans = [replace(plan, replacements=instead, synonyms=others) for plan in plans]
     if settings.concepts and not first.hypothesis:
-        plans = [_add_concepts(p, s, settings) for p, s in zip(plans, snapshots, strict=True)]
+        for at, (plan, snapshot) in enumerate(zip(plans, snapshots, strict=True)):
+            # Embedding thousands of words would take too long or cost too much with other models.
+            if plan.vector is not None and plan.embedder is not None and plan.embedder.quick:
+                concepts = load_concepts(snapshot, plan.embedder)
+                near = concepts.nearest(plan.vector, settings.concept_terms, _NEAR, plan.terms)
+                plans[at] = replace(plan, concepts=near)
     if settings.adaptive:
         plans = [replace(p, vector_trust=p.vector_trust * _TRUST.get(p.kind, 1.0)) for p in plans]
     return plans, notes
@@ -351,13 +356,3 @@ def _find_spellings(snapshot: Snapshot, terms: Collection[str]) -> dict[str, str
         term: min(forms, key=lambda word: (-forms[word], word)) if forms else term
         for term, forms in counted.items()
     }
-
-
-def _add_concepts(plan: Plan, snapshot: Snapshot, settings: SearchSettings) -> Plan:
-    # Embedding thousands of words would take too long or cost too much with other models.
-    if plan.vector is None or plan.embedder is None or not plan.embedder.quick:
-        return plan
-    near = load_concepts(snapshot, plan.embedder).nearest(
-        plan.vector, settings.concept_terms, _NEAR, plan.terms
-    )
-    return replace(plan, concepts=near)

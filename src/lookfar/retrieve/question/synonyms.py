@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from lookfar.errors import InvalidConfig
@@ -125,36 +125,34 @@ def find_spellings(term: str, own: Table) -> frozenset[str]:
 @lru_cache(maxsize=1)
 def build_table() -> Table:
     """Return the synonyms of every word that has some, as terms of the index."""
-    table = {term: dict.fromkeys(others) for term, others in _build_spellings().items()}
-    for group in _ALIKE:
-        words = group.split()
-        for word in words:
-            _add_targets(table, word, [other for other in words if other != word])
-    return {term: tuple(others) for term, others in table.items()}
+    groups = [group.split() for group in _ALIKE]
+    alike = ((word, other) for words in groups for word in words for other in words)
+    return _collect_pairs(alike, _build_spellings())
 
 
 @lru_cache(maxsize=1)
 def _build_spellings() -> Table:
-    table: dict[str, dict[str, None]] = {}
+    pairs: list[tuple[str, str]] = []
     for short, long in _SHORT.items():
-        _add_targets(table, short, long.split())
-        if len(long.split()) == 1:  # One word of a longer name does not mean the whole name.
-            _add_targets(table, long, [short])
-    return {term: tuple(others) for term, others in table.items()}
+        pairs += [(short, word) for word in long.split()]
+        if " " not in long:  # One word of a longer name does not mean the whole name.
+            pairs.append((long, short))
+    return _collect_pairs(pairs)
 
 
 @lru_cache(maxsize=1)
 def _build_related() -> Table:
-    table: dict[str, dict[str, None]] = {}
-    for word, others in _RELATED.items():
-        _add_targets(table, word, others.split())
+    return _collect_pairs((word, o) for word, others in _RELATED.items() for o in others.split())
+
+
+def _collect_pairs(pairs: Iterable[tuple[str, str]], before: Table | None = None) -> Table:
+    """Return a table of these words and their synonyms, after those of another table."""
+    table = {term: dict.fromkeys(others) for term, others in (before or {}).items()}
+    for word, other in pairs:
+        term, target = _to_term(word), _to_term(other)
+        if term != target:
+            table.setdefault(term, {})[target] = None
     return {term: tuple(others) for term, others in table.items()}
-
-
-def _add_targets(table: dict[str, dict[str, None]], word: str, others: Sequence[str]) -> None:
-    term = _to_term(word)
-    targets = map(_to_term, others)
-    table.setdefault(term, {}).update((target, None) for target in targets if target != term)
 
 
 @lru_cache(maxsize=8)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from lookfar.common.lines import Lines
+from lookfar.model import Span
 from lookfar.retrieve.ranking import Candidate, Candidates, Document, Ranking
 from lookfar.store.keywords.analyser import terms_of
 
@@ -53,24 +54,32 @@ def _find_in_page(
         if not holding or (ranking.plan.mode == "keyword" and not score):
             continue
         best = max(holding, key=lambda passage: (passage.vector, -passage.place.start))
-        place = best.place._replace(
-            # A number that no document has: two programs must not be merged into one passage.
-            document=-1 - number - len(programs),
-            part=1,
-            parts=1,
-            start=start,
-            end=end,
-            start_line=lines.line_of(start),
-            end_line=lines.line_of(end - 1),
-            overlap=0,
-            sha=sha256(text[start:end].encode("utf-8")).digest(),
-        )
-        programs[start] = best._replace(place=place, keyword=score)
+        span = Span(start, end, lines.line_of(start), lines.line_of(end - 1))
+        programs[start] = cut_out(best, text, span, score, number + len(programs))
     ranked = sorted(programs.values(), key=lambda program: (-program.keyword, program.place.start))
     # If one program contains words of the question, those without any are dropped.
     if ranked and ranked[0].keyword:
         ranked = [program for program in ranked if program.keyword]
     return ranked[: ranking.settings.per_document or None]
+
+
+def cut_out(candidate: Candidate, text: str, span: Span, score: float, number: int) -> Candidate:
+    """Return a part of a document as a candidate, with the vector scores of the chunk around it.
+
+    Its document has a number that no other has: two parts must not be merged into one passage.
+    """
+    place = candidate.place._replace(
+        document=-1 - number,
+        part=1,
+        parts=1,
+        start=span.start,
+        end=span.end,
+        start_line=span.start_line,
+        end_line=span.end_line,
+        overlap=0,
+        sha=sha256(text[span.start : span.end].encode("utf-8")).digest(),
+    )
+    return candidate._replace(place=place, keyword=score)
 
 
 _USUAL_LENGTH = 40

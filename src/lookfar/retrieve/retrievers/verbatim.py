@@ -7,13 +7,13 @@ be common ones. The passages come first if the part is the whole question, or wh
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from lookfar.common.recent import RecentValues
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.intent import asks_for_history
-from lookfar.retrieve.ranking import Candidate, Chunk, Ranking, Source
+from lookfar.retrieve.ranking import Candidate, Chunk, Ranking, read_parts
 from lookfar.store.keywords.analyser import terms_of
 
 _WORDS: Final = 4
@@ -35,7 +35,7 @@ _BLANKED: Final = bytes(
 _MOST_BYTES: Final = 8 << 20
 _BYTES: Final = 300
 """Of a text in the cache, besides its characters."""
-_recent: Final[RecentValues[bytes, str]] = RecentValues(_MOST_BYTES)
+RECENT_TEXTS: Final[RecentValues[bytes, str]] = RecentValues(_MOST_BYTES)
 """Normalised texts of chunks by their hashes, so that none is ever stale: few chunks hold what
 questions ask for word for word, and they are read again and again."""
 _EDGES: Final = "\"'`“”‘’.,;:!?()[]{}<>"
@@ -128,7 +128,8 @@ def boost_verbatim(ranking: Ranking) -> Ranking:
                 holders.setdefault((number, place.key), Candidate(place, 0.0, 0.0, 0.0, number))
     if not holders:
         return ranking
-    normalised = _read_normalised(holders.values(), sources)
+    chunks = [(candidate.source, candidate.place) for candidate in holders.values()]
+    normalised = read_parts(sources, chunks, _normalise, RECENT_TEXTS, _BYTES, 2)
     shares = {
         chunk: question.measure_extent(normalised[candidate.place.sha])
         for chunk, candidate in holders.items()
@@ -149,36 +150,6 @@ def boost_verbatim(ranking: Ranking) -> Ranking:
         added,
         lambda c: f"{shares.get(c.chunk, 0.0):.0%} of the question, word for word",
     )
-
-
-def _read_normalised(
-    candidates: Collection[Candidate], sources: Sequence[Source]
-) -> dict[bytes, str]:
-    """Return the normalised texts of these chunks by their hashes; only unknown ones are read."""
-    texts: dict[bytes, str] = {}
-    unread: dict[bytes, Candidate] = {}
-    for candidate in candidates:
-        known = _recent.get(candidate.place.sha)
-        if known is None:
-            unread.setdefault(candidate.place.sha, candidate)
-        else:
-            texts[candidate.place.sha] = known
-    for number, source in enumerate(sources):
-        uris = {c.place.uri for c in unread.values() if c.source == number}
-        if uris:
-            source.snapshot.preload_texts(sorted(uris))
-    for sha, candidate in unread.items():
-        place = candidate.place
-        text = sources[candidate.source].snapshot.text(place.uri)
-        texts[sha] = written = _normalise((text or "")[place.start : place.end])
-        if text is not None:
-            _recent.add(sha, written, _BYTES + 2 * len(written))
-    return texts
-
-
-def forget_texts() -> None:
-    """Release what was read lately."""
-    _recent.clear()
 
 
 def _normalise(text: str) -> str:

@@ -41,6 +41,8 @@ ASIDE: Final = 0.5
 """Factor for tests."""
 MARGINAL: Final = 0.7
 """Factor for examples, declarations, generated code, and what packages keep or leave behind."""
+_TESTS_IN_ISSUES: Final = 0.8
+_PROSE_IN_ISSUES: Final = 0.7
 _WORD: Final = re.compile(r"\w+")
 _DEPTH: Final = 20
 """Candidates that are looked at: their texts have to be read."""
@@ -187,6 +189,23 @@ def demote_deprecated(ranking: Ranking) -> Ranking:
         if deprecated and all(deprecated):
             added[at] = (MARGINAL - 1) * ranking.scores[at]
     return ranking.add_step("deprecated", added, lambda _: f"factor {MARGINAL:g}")
+
+
+def put_code_first(ranking: Ranking) -> Ranking:
+    """Lower tests and prose behind the code: a pasted issue is about the code to change."""
+
+    def weigh(candidate: Candidate) -> float:
+        if candidate.place.lane != "code":
+            return _PROSE_IN_ISSUES
+        return _TESTS_IN_ISSUES if is_test(candidate.place.uri) else 1.0
+
+    added = [
+        (weigh(candidate) - 1) * score
+        for candidate, score in zip(ranking.candidates, ranking.scores, strict=True)
+    ]
+    return ranking.add_step(
+        "code first", added, lambda c: f"factor {weigh(c):g}", whole_document=True
+    )
 
 
 class _NameScorer:

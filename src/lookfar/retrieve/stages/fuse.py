@@ -1,20 +1,22 @@
 """Fuse keyword, page and vector scores into one between 0 and 1, each scaled to its own range.
 
 Fusing ranks instead was worse than keywords alone wherever words decide. After all boosts, code and
-pages are brought closer together.
+pages are brought closer together. A long question, such as a pasted issue, is ranked once more by
+its title, and both rankings are added.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lookfar.retrieve.question.intent import asks_for_history
-from lookfar.retrieve.ranking import Candidate, Document, Ranking
+from lookfar.retrieve.ranking import Candidate, Candidates, Chunk, Document, Ranking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,6 +41,8 @@ _FEWEST_TO_ALIGN = 8
 """Candidates with scores of both models that are needed to compare the scales of these."""
 _LEVELLING = 0.8
 """How far code and pages are brought together; with 1, the best of both would be equal."""
+_OF_DOCUMENT = 0.8
+"""For a long question, the share of a score that comes from the document's best passages."""
 _FARTHEST = 2.0
 """A kind whose best score is farther behind than this factor is raised no further."""
 
@@ -237,3 +241,37 @@ def level_kinds(ranking: Ranking) -> Ranking:
     ]
     note = f"factor {factor:.2f}, to compare {lower} with {higher}"
     return ranking.add_step("kind", added, lambda _: note, whole_document=True)
+
+
+def fuse_with_title(whole: Ranking, title: Ranking) -> Ranking:
+    """Add the scores of a long question and of its title, each as a share of its best score.
+
+    Most of a score comes from the best passages of the whole document, so that a document may match
+    the text and the title in different places. The rest is the chunk's own score.
+    """
+    candidates: dict[Chunk, Candidate] = {}
+    for ranking in (whole, title):
+        for candidate in ranking.candidates:
+            candidates.setdefault(candidate.chunk, candidate)
+    fused = replace(
+        whole,
+        candidates=Candidates(candidates.values()),
+        scores=(0.0,) * len(candidates),
+        steps=(),
+        named={**title.named, **whole.named},
+        relevance=None,
+    )
+    for stage, ranking in (("whole text", whole), ("title", title)):
+        best = max(ranking.scores, default=0.0) or 1.0
+        own: dict[Chunk, float] = {}
+        together: dict[Document, float] = defaultdict(float)
+        for candidate, score in zip(ranking.candidates, ranking.scores, strict=True):
+            own[candidate.chunk] = score / best
+            together[candidate.document] = max(together[candidate.document], score / best)
+        by_document = [_OF_DOCUMENT / 2 * together[c.document] for c in fused.candidates]
+        by_chunk = [(1 - _OF_DOCUMENT) / 2 * own.get(key, 0.0) for key in candidates]
+        fused = fused.add_step(
+            f"{stage}, document", by_document, lambda _: "its best passage", whole_document=True
+        )
+        fused = fused.add_step(stage, by_chunk, lambda _: "the passage itself")
+    return fused

@@ -246,12 +246,12 @@ def _find_items(ranking: Ranking, version: str) -> list[_Item]:
                     sorted(topics), fields, _DEEP, resolved
                 ):
                     places.setdefault(place.key, (place, score))
-        for place, score in places.values():
-            if place.lane != "docs":
-                continue
-            source_text = snapshot.text(place.uri) or ""
+        # Changelogs are long, and have many chunks.
+        notes = [(place, score) for place, score in places.values() if place.lane == "docs"]
+        texts = {uri: snapshot.text(uri) or "" for uri in {place.uri for place, _ in notes}}
+        for place, score in notes:
             for start, end in _find_spans(snapshot, place, version):
-                for part in _ITEM.split(source_text[start:end]):
+                for part in _ITEM.split(texts[place.uri][start:end]):
                     text = " ".join(_BLANK.split(part)[0].split())[:_LONGEST_ITEM]
                     terms = frozenset(terms_of(text))
                     if not terms.isdisjoint(weights):

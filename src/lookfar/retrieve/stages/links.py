@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from lookfar.common.recent import RecentValues
 from lookfar.ports import Place
-from lookfar.retrieve.ranking import LINKS, Candidate, Document, Ranking
+from lookfar.retrieve.ranking import LINKS, Candidate, Document, Ranking, read_parts
 from lookfar.store.catalogue.link_names import fold, page_path, parent_folder
 from lookfar.store.keywords.analyser import analyse
 
@@ -71,7 +71,10 @@ def boost_described(ranking: Ranking) -> Ranking:
         )
         or document in below
     ]
-    entries = _read_entries(ranking, [(document, place) for document, place, _ in needed])
+    chunks = [(document[0], place) for document, place, _ in needed]
+    entries = read_parts(
+        ranking.sources, chunks, PassageEntries, RECENT_ENTRIES, _BYTES, _BYTES_PER_CHARACTER
+    )
     terms = [(f" {term} ", weight) for term, weight in ranking.rarity.items()]
     lifts: dict[Document, tuple[float, str]] = {}
     for document, place, within in needed:
@@ -167,31 +170,6 @@ def _find_links(
     return links
 
 
-def _read_entries(
-    ranking: Ranking, passages: Sequence[tuple[Document, Place]]
-) -> dict[bytes, PassageEntries]:
-    """Return the entries of these passages by their hashes; only unknown ones are read."""
-    entries: dict[bytes, PassageEntries] = {}
-    unread: dict[tuple[int, str], list[Place]] = defaultdict(list)
-    for (number, _), place in passages:
-        known = _recent.get(place.sha)
-        if known is None:
-            unread[number, place.uri].append(place)
-        else:
-            entries[place.sha] = known
-    for number, source in enumerate(ranking.sources) if unread else ():
-        source.snapshot.preload_texts([uri for at, uri in unread if at == number])
-    for (number, uri), places in unread.items():
-        text = ranking.sources[number].snapshot.text(uri)
-        for place in places:
-            part = text[place.start : place.end] if text is not None else ""
-            entries[place.sha] = PassageEntries(part)
-            if text is not None:
-                cost = _BYTES + _BYTES_PER_CHARACTER * len(part)
-                _recent.add(place.sha, entries[place.sha], cost)
-    return entries
-
-
 class Entry(NamedTuple):
     """A part of a passage, by character offsets."""
 
@@ -280,13 +258,8 @@ class PassageEntries:
         return self._first_lines
 
 
-_recent: Final[RecentValues[bytes, PassageEntries]] = RecentValues(_MOST_BYTES)
+RECENT_ENTRIES: Final[RecentValues[bytes, PassageEntries]] = RecentValues(_MOST_BYTES)
 """By the hash of the passage, so that an entry is never stale."""
-
-
-def forget_entries() -> None:
-    """Release what was read lately."""
-    _recent.clear()
 
 
 def spell_out(name: str) -> str:

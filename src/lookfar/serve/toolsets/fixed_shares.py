@@ -23,7 +23,7 @@ from lookfar.retrieve.answer.diversify import Passage, join_chunks
 from lookfar.retrieve.answer.excerpt import cite
 from lookfar.retrieve.ranking import Ranking, Results, Source
 from lookfar.retrieve.search import collect_candidates
-from lookfar.retrieve.stages.wording import score_word_pairs
+from lookfar.retrieve.stages.boost import score_word_pairs
 
 _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$", re.MULTILINE)
 
