@@ -3,13 +3,15 @@
     python bench/query.py FOLDER QUERIES.jsonl [--index-dir DIR] [--against COMMIT]
 
 QUERIES.jsonl holds one ``{"text": ...}`` per line. With ``--against``, two processes answer each
-question in turn, one with this working tree and one with the commit. The best CPU and
-wall time of all rounds and the ratios are printed, the CPU time of the first round, and how many
-answers differ: on a shared machine only these ratios are worth comparing. Otherwise prints p50,
-p95 and p99 of the whole query path without and with the freshness check, per mode; what each step
-costs at p50; and the wall time of ``lookfar search`` as a fresh process. The
-baseline of the same run is a bare interpreter start (for the process) and a plain
-numpy scan of as many vectors (for the query).
+question in turn, one with this working tree and one with the commit; ``--both-models`` first embeds
+every passage with the second model. The best CPU and wall time of all rounds and the ratios are
+printed, the CPU time of the first round, and how many answers differ: on a shared machine only
+these ratios are worth comparing.
+
+Otherwise prints p50, p95 and p99 of the whole query path without and with the freshness check, per
+mode; what each step costs at p50; and the wall time of ``lookfar search`` as a fresh process. The
+baseline of the same run is a bare interpreter start (for the process) and a plain numpy scan of as
+many vectors (for the query).
 """
 
 from __future__ import annotations
@@ -45,6 +47,9 @@ from lookfar import Library
 once = {"index.check_every_searches": 100}
 with Library.open(sys.argv[1], index_dir=sys.argv[2], settings=once) as library:
     library.index()
+    if sys.argv[3]:
+        from lookfar.index.quality_pass import run_quality_pass
+        run_quality_pass(library.folder().store, library.folder().second_model)
     for line in sys.stdin:
         cpu, wall = time.process_time(), time.perf_counter()
         answer = library.search(json.loads(line))
@@ -116,16 +121,21 @@ def steps(library: Library, queries: list[str]) -> None:
 
 
 class Answering:
-    """A process that answers questions with the program below ``source``."""
+    """A process that answers questions with the program in ``tree``."""
 
-    def __init__(self, name: str, source: Path, folder: Path, index: Path) -> None:
+    def __init__(self, name: str, tree: Path, folder: Path, index: Path, both: bool) -> None:
         self.name = name
         self.cpu: list[float] = []
         self.wall: list[float] = []
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _ANSWER, folder, index],
+            [sys.executable, "-c", _ANSWER, folder, index, "both" if both else ""],
             # One seed for both: some older commits add up numbers in the order of a set.
-            env={**os.environ, "PYTHONPATH": str(source), "PYTHONHASHSEED": "0"},
+            # The second model was once a distribution of its own, below ``quality``.
+            env={
+                **os.environ,
+                "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree / 'quality' / 'src'}",
+                "PYTHONHASHSEED": "0",
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -150,17 +160,21 @@ def best_of_rounds(seconds: list[float], count: int) -> list[float]:
     return [min(seconds[at::count]) for at in range(count)]
 
 
-def compare(folder: Path, index: Path, queries: list[str], against: str, rounds: int) -> None:
+def compare(
+    folder: Path, index: Path, queries: list[str], against: str, rounds: int, both_models: bool
+) -> None:
     """Print what questions cost now and with another commit, measured in the same minutes."""
     with TemporaryDirectory() as work:
         root = Path(__file__).parent.parent
         archive = subprocess.run(
-            ["git", "archive", against, "src"], cwd=root, check=True, capture_output=True
+            ["git", "archive", against], cwd=root, check=True, capture_output=True
         ).stdout
         subprocess.run(["tar", "x", "-C", work], input=archive, check=True)
         trees = {against[:9]: Path(work), "now": root}
         # An index of its own for each, since one of them may be of another format.
-        both = [Answering(name, tree / "src", folder, index / name) for name, tree in trees.items()]
+        both = [
+            Answering(name, tree, folder, index / name, both_models) for name, tree in trees.items()
+        ]
         differing = 0
         for text in queries * rounds:
             first, second = (answering.ask(text) for answering in both)
@@ -218,13 +232,14 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=200)
     parser.add_argument("--against", metavar="COMMIT")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--both-models", action="store_true", help="only with --against")
     given = parser.parse_args()
     index = given.index_dir or Path(mkdtemp(prefix="lookfar-query-"))
     queries = [json.loads(line)["text"] for line in given.queries.open(encoding="utf-8")][
         : given.most
     ]
     if given.against:
-        compare(given.folder, index, queries, given.against, given.rounds)
+        compare(given.folder, index, queries, given.against, given.rounds, given.both_models)
         return
     with Library.open(given.folder, index_dir=index) as library:
         library.index()

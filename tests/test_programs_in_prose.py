@@ -109,3 +109,18 @@ def test_edited_program_is_found(library: Library, tmp_path: Path) -> None:
 def test_without_a_language_passages_are_unchanged(library: Library) -> None:
     hit = library.search("getUserById", mode="keyword").hits[0]
     assert hit.text != "```python\ndef getUserById(user_id):\n    return store.find(user_id)\n```\n"
+
+
+def test_a_program_that_hardly_fits_is_shown_with_low_confidence(tmp_path: Path) -> None:
+    """Seen to fail with a damaged index: a program has no number of a document in the index."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "guide.md").write_text(GUIDE)
+    for number in range(200):  # Among few documents, hardly anything is doubted.
+        (folder / f"{number}.md").write_text(f"# Parcel {number}\n\nIt weighs {number} grams.\n")
+    with Library.open(folder, index_dir=tmp_path / "indexes") as library:
+        answer = library.search(
+            "prose on how penguins breed in antarctic winter storms", filters=PYTHON
+        )
+    assert answer.confidence == "low"
+    assert [hit.text.splitlines()[0] for hit in answer.hits] == ["```python", "```python"]

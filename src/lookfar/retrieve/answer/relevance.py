@@ -89,6 +89,8 @@ def lacks_words(ranking: Ranking, sources: Sequence[Source], settings: SearchSet
     """
     best = _find_best_by_itself(ranking)
     snapshot, document = sources[best.source].snapshot, best.place.document
+    if document < 0 and (page := snapshot.document(best.place.uri)):
+        document = page["id"]  # That of the page from which a program was cut out.
     weights, names = field_weights(settings)[1], ranking.plan.names
     headings = {term for title in (best.place.title, *best.place.path) for term in terms_of(title)}
     return not all(
