@@ -20,7 +20,7 @@ from lookfar.index import freshness
 from lookfar.index.disk_record import Anchor, DiskRecord, make_anchor
 from lookfar.index.recipe import epoch_fingerprint, hash_admission
 from lookfar.model import Incomplete
-from lookfar.sources.folder.walk import OutOfTime
+from lookfar.sources.folder.walk import OutOfTime, load_outer_rules
 
 if TYPE_CHECKING:
     from lookfar.collections.following import FolderFollowing
@@ -116,12 +116,14 @@ class DiskCheck:
         """Compare by the inventory; None if there is none that the snapshot agrees with."""
         files = self._files
         policy = files.policy
-        record = self._record.load(self._anchor(snapshot), hash_admission(files.root, policy))
+        outer = load_outer_rules(files.root, policy)
+        rules = hash_admission(files.root, policy, outer)
+        record = self._record.load(self._anchor(snapshot), rules)
         if record is None:
             return None
         inventory, changed = record
         return freshness.look_for_changes(
-            files.root, policy, inventory, changed, snapshot, deadline
+            files.root, policy, inventory, outer, changed, snapshot, deadline
         )
 
     def _anchor(self, snapshot: CollectionSnapshot) -> Anchor:

@@ -19,6 +19,7 @@ from lookfar.index.reconcile import Changes, compare, find_stale
 from lookfar.model import Incomplete
 from lookfar.ports import CollectionSnapshot, Known, LeftOut
 from lookfar.sources.confine import Root
+from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.folder.inventory import Inventory, take_inventory
 from lookfar.sources.folder.look import look
 from lookfar.sources.folder.policy import Policy
@@ -137,15 +138,16 @@ def look_for_changes(
     root: Root,
     policy: Policy,
     inventory: Inventory,
+    outer: Ignores | None,
     changed: Collection[str],
     snapshot: CollectionSnapshot,
     deadline: float = math.inf,
 ) -> Outcome | None:
     """Compare the disk with a store that agrees with an inventory, except for ``changed``.
 
-    None where only a walk can tell.
+    ``outer`` are the ignore rules from above the root. None where only a walk can tell.
     """
-    differing = look(root, policy, inventory, besides=changed, deadline=deadline)
+    differing = look(root, policy, inventory, outer, besides=changed, deadline=deadline)
     if differing is None:
         return None
     seen = differing.walk

@@ -22,7 +22,6 @@ from lookfar.sources.folder.ignore import Ignores
 from lookfar.sources.folder.inventory import hash_rules
 from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy
 from lookfar.sources.folder.policy import VERSION as ADMISSION
-from lookfar.sources.folder.walk import load_outer_rules
 from lookfar.sources.secrets.screen import VERSION as SECRETS
 from lookfar.sources.secrets.screen import Secrets
 from lookfar.store.catalogue.migrations import FORMAT
@@ -71,15 +70,14 @@ def _make_policy(
     )
 
 
-def hash_admission(root: Root, policy: Policy, *outer: Ignores | None) -> str:
+def hash_admission(root: Root, policy: Policy, outer: Ignores | None) -> str:
     """Return a hash that is equal while the same files below ``root`` are admitted and extracted.
 
-    ``outer`` are the ignore rules from above the root, if they were loaded already.
+    ``outer`` are the ignore rules from above the root.
     """
-    (above,) = outer or (load_outer_rules(root, policy),)
     extractors = [(row.extensions[0], version_of(row)) for row in EXTRACTORS]
     own = (ADMISSION, SECRETS, root.path, root.allow_hard_links, extractors)
-    return hash_rules(policy, above, own)
+    return hash_rules(policy, outer, own)
 
 
 def secrets_from(settings: Settings) -> Secrets:

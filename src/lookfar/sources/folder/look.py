@@ -31,7 +31,6 @@ from lookfar.sources.folder.walk import (
     OutOfTime,
     Walk,
     Walker,
-    load_outer_rules,
     load_rules,
 )
 
@@ -59,21 +58,22 @@ def look(
     root: Root,
     policy: Policy,
     inventory: Inventory,
+    outer: Ignores | None = None,
     *,
     besides: Collection[str] = (),
     deadline: float = math.inf,
 ) -> Differences | None:
     """Compare the disk with an inventory that was taken under the same rules.
 
-    ``besides`` are further URIs to examine. Return None where only a walk can tell: an ignore
-    file changed, or very many folders did.
+    ``outer`` are the ignore rules from above the root, and ``besides`` further URIs to examine.
+    Return None where only a walk can tell: an ignore file changed, or very many folders did.
     """
     try:
         top = root.open_folder()
     except OSError:
         return None
     try:
-        return _Look(root, policy, inventory, top, deadline).run(besides)
+        return _Look(root, policy, inventory, outer, top, deadline).run(besides)
     except _OtherRules:
         return None
     finally:
@@ -85,6 +85,7 @@ class _Look:
     root: Root
     policy: Policy
     inventory: Inventory
+    outer: Ignores | None
     top: Handle
     deadline: float
     names: set[str] = field(default_factory=set)
@@ -216,7 +217,7 @@ class _Look:
     def _load_outer(self, uri: str) -> Ignores | None:
         """Return the ignore rules of the folders above ``uri``."""
         if not uri:
-            return load_outer_rules(self.root, self.policy)
+            return self.outer
         ignores, verdict = load_rules(self.root, self.policy, uri.rpartition("/")[0])
         if verdict is not None:
             raise _OtherRules
