@@ -270,7 +270,11 @@ class Collection(ABC):
                 # A service may offer another model under the old name, with the same fingerprint.
                 raise wrong_dimensions(int(plan.vector.shape[-1]), snapshot.dimensions)
             held = note_held(snapshot) if as_of is None else []
-            yield plan, snapshot, [*held, *notes, *_note_failures(snapshot)]
+            if failures := snapshot.failures():
+                detail = f"{how_many(len(failures), 'file')} could not be read: see lookfar status"
+                uris = tuple(failure.uri for failure in failures[:100])
+                notes = [*notes, Incomplete("failed", detail, uris)]
+            yield plan, snapshot, [*held, *notes]
 
     def _has_our_vectors(self, snapshot: CollectionSnapshot) -> bool:
         """Return whether our model made the vectors; those of two models cannot be compared."""
@@ -446,14 +450,6 @@ def note_held(snapshot: CollectionSnapshot) -> list[Incomplete]:
         " disk; to release it, run: lookfar index"
     )
     return [Incomplete("held", detail)]
-
-
-def _note_failures(snapshot: Snapshot) -> list[Incomplete]:
-    failures = snapshot.failures()
-    if not failures:
-        return []
-    detail = f"{how_many(len(failures), 'file')} could not be read: see lookfar status"
-    return [Incomplete("failed", detail, tuple(failure.uri for failure in failures[:100]))]
 
 
 def _other_model(snapshot: CollectionSnapshot) -> InvalidArgument:

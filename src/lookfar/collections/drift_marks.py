@@ -46,15 +46,10 @@ class DriftMarks:
 
     def find(self, uri: str, text: str) -> tuple[str, ...]:
         """Return notes on what a passage of a document names that no longer exists."""
-        marks = self._load().get(uri, ())
-        notes = (note for line, note in marks if line and line in text)
-        return tuple(dict.fromkeys(notes))[:_MOST_SHOWN]
-
-    def _load(self) -> Marks:
         try:
             written = self._path.stat().st_mtime_ns
         except OSError:
-            return {}
+            return ()
         with self._lock:
             if written != self._read_at:
                 try:
@@ -66,4 +61,6 @@ class DriftMarks:
                 except (OSError, ValueError, KeyError, TypeError, AttributeError):
                     self._marks = {}
                 self._read_at = written
-            return self._marks
+            marks = self._marks.get(uri, ())
+        notes = (note for line, note in marks if line and line in text)
+        return tuple(dict.fromkeys(notes))[:_MOST_SHOWN]

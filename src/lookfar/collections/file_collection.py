@@ -491,12 +491,11 @@ def _describe_failure(error: Exception) -> LookfarError:
 
 def _stamp_files(files: tuple[Path, ...]) -> tuple[tuple[int, int, int] | None, ...]:
     """Return time, size and inode of some files, to notice that one changed."""
-
-    def stamp(path: Path) -> tuple[int, int, int] | None:
+    stamps: list[tuple[int, int, int] | None] = []
+    for path in files:
         try:
             info = path.stat(follow_symlinks=False)
+            stamps.append((info.st_mtime_ns, info.st_size, info.st_ino))
         except OSError:
-            return None
-        return info.st_mtime_ns, info.st_size, info.st_ino
-
-    return tuple(map(stamp, files))
+            stamps.append(None)
+    return tuple(stamps)

@@ -55,8 +55,15 @@ class DiskRecord:
         agreement = self._read_agreement()
         if agreement is None or agreement[0] != anchor:
             return None
-        inventory = self._read_inventory()
-        if inventory is None or (inventory.rules, inventory.made_at) != (rules, agreement[1]):
+        try:
+            info = os.stat(self._inventory_path)
+            stamp = (info.st_mtime_ns, info.st_size, info.st_ino)
+            if self._loaded is None or self._loaded[0] != stamp:
+                self._loaded = stamp, Inventory.from_bytes(self._inventory_path.read_bytes())
+            inventory = self._loaded[1]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+        if (inventory.rules, inventory.made_at) != (rules, agreement[1]):
             return None
         age = time.time_ns() - inventory.made_at
         return (inventory, agreement[2]) if 0 <= age < _LONGEST_USE_NS else None
@@ -94,16 +101,6 @@ class DiskRecord:
             "changed": sorted(changed),
         }
         files.write_cache(self._agreement_path, pack_record(record))
-
-    def _read_inventory(self) -> Inventory | None:
-        try:
-            info = os.stat(self._inventory_path)
-            stamp = (info.st_mtime_ns, info.st_size, info.st_ino)
-            if self._loaded is None or self._loaded[0] != stamp:
-                self._loaded = stamp, Inventory.from_bytes(self._inventory_path.read_bytes())
-            return self._loaded[1]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return None
 
     @property
     def loaded(self) -> Inventory | None:

@@ -65,26 +65,24 @@ class BundledEmbedder(SingleModel):
         return self.embed_pieces([self._read(text) for text in texts])
 
     def embed_pieces(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
-        vectors = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        vectors = np.zeros((len(texts), self._table.shape[1]), dtype=np.float32)
+        # A batch at once, because a NumPy call costs as much as a short text.
         for first in range(0, len(texts), _BATCH):
-            self._add(texts[first : first + _BATCH], vectors[first : first + _BATCH])
+            batch = texts[first : first + _BATCH]
+            keys = np.frombuffer(b"".join(batch), dtype=np.uint16).astype(np.uint32)
+            lengths = [len(pieces) // 2 for pieces in batch]
+            keys += np.repeat(np.arange(len(batch), dtype=np.uint32) << 16, lengths)
+            keys.sort()
+            ends = np.flatnonzero(np.append(keys[1:] != keys[:-1], len(keys) > 0))
+            counts = np.diff(ends, prepend=-1)
+            keys = keys[ends]
+            ids = (keys & 0xFFFF).astype(np.intp)
+            weights = _ROOTS.take(counts, mode="clip") * self._steps.take(ids)
+            rows = self._table.take(ids, axis=0)
+            edges = np.searchsorted(keys >> 16, np.arange(len(batch) + 1)).tolist()
+            for row, (start, end) in enumerate(pairwise(edges), first):
+                np.dot(weights[start:end], rows[start:end].astype(np.float32), out=vectors[row])
         return normalise_rows(vectors)
-
-    def _add(self, texts: Sequence[bytes], vectors: NDArray[np.float32]) -> None:
-        """Embed a batch at once, because a NumPy call costs as much as a short text."""
-        keys = np.frombuffer(b"".join(texts), dtype=np.uint16).astype(np.uint32)
-        lengths = [len(pieces) // 2 for pieces in texts]
-        keys += np.repeat(np.arange(len(texts), dtype=np.uint32) << 16, lengths)
-        keys.sort()
-        ends = np.flatnonzero(np.append(keys[1:] != keys[:-1], len(keys) > 0))
-        counts = np.diff(ends, prepend=-1)
-        keys = keys[ends]
-        ids = (keys & 0xFFFF).astype(np.intp)
-        weights = _ROOTS.take(counts, mode="clip") * self._steps.take(ids)
-        rows = self._table.take(ids, axis=0)
-        edges = np.searchsorted(keys >> 16, np.arange(len(texts) + 1)).tolist()
-        for row, (start, end) in enumerate(pairwise(edges)):
-            np.dot(weights[start:end], rows[start:end].astype(np.float32), out=vectors[row])
 
     def count_tokens(self, text: str) -> int:
         return tokens.count(text, self._read)
