@@ -113,12 +113,8 @@ def sizes_from(settings: Settings) -> Sizes:
 def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     """Return a hash that is equal for passes whose chunks and vectors can share an epoch."""
     model = embedder.fingerprint if embedder else WITHOUT_MODEL
-    return _hash_recipe(sizes_from(settings), settings.sources.allow_secrets, model)
-
-
-@lru_cache(maxsize=16)
-def _hash_recipe(sizes: Sizes, allow_secrets: tuple[str, ...], model: str) -> str:
     fields = " ".join((*FIELDS, *PAGE_FIELDS))
+    sizes = sizes_from(settings)
     cutting = f"calls {CALLS}; chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes}"
     cutting += " upwards" * sizes.merge_upwards
     cutting += " split blocks" * sizes.split_blocks + " by length" * (not sizes.by_definitions)
@@ -128,7 +124,7 @@ def _hash_recipe(sizes: Sizes, allow_secrets: tuple[str, ...], model: str) -> st
     recipe += f"; terms {TERMS} in {fields}; links {LINKS}; encodings {ENCODINGS}"
     recipe += f"; properties {PROPERTIES}"
     # Other rules mask other characters, so texts stored under the old rules must go.
-    recipe += f"; secrets {SECRETS} but {allow_secrets}"
+    recipe += f"; secrets {SECRETS} but {settings.sources.allow_secrets}"
     return sha256(recipe.encode()).hexdigest()[:32]
 
 

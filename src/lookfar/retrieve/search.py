@@ -41,7 +41,7 @@ from lookfar.retrieve.stages.boost import (
     boost_word_pairs,
     put_definitions_first,
 )
-from lookfar.retrieve.stages.history import add_release_notes, rank_commits
+from lookfar.retrieve.stages.commits_and_releases import add_release_notes, rank_commits
 from lookfar.retrieve.stages.links import boost_described
 
 SearchFunction = Callable[[Sequence[Source], SearchSettings, bool], Results]
