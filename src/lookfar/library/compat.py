@@ -21,7 +21,7 @@ from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.intent import Intent, detect_intents
 from lookfar.retrieve.question.plan import field_weights
 from lookfar.retrieve.ranking import Candidate, Document, Ranking, Stage
-from lookfar.retrieve.search import USUAL, Ways
+from lookfar.retrieve.search import USUAL, Ways, apply_stages
 from lookfar.retrieve.stages import fuse
 from lookfar.retrieve.stages.code import read_definitions
 from lookfar.retrieve.stages.links import best_by_document, choose_seeds
@@ -55,6 +55,11 @@ _KINDS: Final[Mapping[Intent, frozenset[str]]] = {
 
 Defined = Mapping[Candidate, Sequence[Definition]]
 """The definitions that begin in each chunk."""
+
+
+def choose_scoring(settings: SearchSettings) -> Stage:
+    """Return what scores the candidates of a question as the settings ask for."""
+    return partial(apply_stages, ways=choose_ways(settings))
 
 
 def choose_ways(settings: SearchSettings) -> Ways:

@@ -368,13 +368,13 @@ class Library:
 
     def why_not(self, query: str, uri: str, **options: Any) -> WhyNot:
         """Return why a document is, or is not, among the hits; ``options`` as in ``search``."""
-        from lookfar.library.compat import choose_ways
+        from lookfar.library.compat import choose_scoring
         from lookfar.retrieve.why_not import explain_absence
 
         return searching.trace(
             lambda answering: self.search(query, **{**options, "answering": answering}),
             lambda sources, settings: explain_absence(
-                sources, settings, uri, choose_ways(settings)
+                sources, settings, uri, choose_scoring(settings)
             ),
         )
 

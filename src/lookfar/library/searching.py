@@ -228,16 +228,16 @@ def _add_quality(plan: Plan, collection: Collection, hypothesis: str) -> Plan:
 
 
 def _usual_answering(settings: SearchSettings, filters: Filters) -> SearchFunction:
-    from lookfar.library.compat import choose_ways
+    from lookfar.library.compat import choose_scoring
     from lookfar.retrieve.search import search
 
-    ways = choose_ways(settings)
+    score = choose_scoring(settings)
     # Where code is not asked for, its comments may answer; otherwise they are in the code.
     if settings.comments and "docs" in filters.lanes and "code" not in filters.lanes:
         from lookfar.retrieve.comments import search_with_comments
 
-        return partial(search_with_comments, ways=ways)
-    return partial(search, ways=ways)
+        return partial(search_with_comments, score=score)
+    return partial(search, score=score)
 
 
 def _describe(members: Members, hit: Hit, collection: Collection) -> Hit:

@@ -16,9 +16,9 @@ from lookfar.model import Comment
 from lookfar.model import Document as ParsedDocument
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.answer.excerpt import cite
-from lookfar.retrieve.ranking import Candidate, Candidates, Document, Results, Source
+from lookfar.retrieve.ranking import Candidate, Candidates, Document, Results, Source, Stage
 from lookfar.retrieve.retrievers.programs import cut_out, score_words
-from lookfar.retrieve.search import USUAL, Ways, apply_stages, collect_candidates, rank
+from lookfar.retrieve.search import apply_stages, collect_candidates, rank
 from lookfar.text.parse.comments import find_comments
 
 _MOST_FILES = 8
@@ -33,7 +33,7 @@ _AS_GOOD = 0.6
 
 
 def search_with_comments(
-    sources: Sequence[Source], settings: SearchSettings, explain: bool, ways: Ways = USUAL
+    sources: Sequence[Source], settings: SearchSettings, explain: bool, score: Stage = apply_stages
 ) -> Results:
     """Return cited hits from documents and from comments in code, ranked together."""
     code_sources = []
@@ -42,7 +42,7 @@ def search_with_comments(
         code_sources.append(source._replace(plan=replace(source.plan, filters=filters), aside=True))
     asked = [*sources, *code_sources]
     ranking = collect_candidates(sources, settings)
-    code = rank(code_sources, settings, ways=ways)
+    code = rank(code_sources, settings, score=score)
     chunks = [code.candidates[at] for at in code.order()[:_MOST_CHUNKS]]
     chunks = [chunk._replace(source=chunk.source + len(sources)) for chunk in chunks]
     most = settings.per_document or len(chunks)
@@ -51,8 +51,7 @@ def search_with_comments(
         remarks = [remark for remark in remarks if remark.keyword]
     candidates = Candidates((*ranking.candidates, *remarks))
     none = (0.0,) * len(candidates)
-    ranking = replace(ranking, candidates=candidates, scores=none, sources=asked)
-    ranking = apply_stages(ranking, ways)
+    ranking = score(replace(ranking, candidates=candidates, scores=none, sources=asked))
     best, notes = choose_passages(ranking, asked, settings)
     explained = ranking.explain_fully if explain else None
     hits, stale = cite(best, asked, max_chars=settings.max_excerpt_chars, explain=explained)

@@ -133,12 +133,15 @@ def collect_candidates(
 
 
 def rank(
-    sources: Sequence[Source], settings: SearchSettings, also: str = "", ways: Ways = USUAL
+    sources: Sequence[Source], settings: SearchSettings, also: str = "", score: Stage = apply_stages
 ) -> Ranking:
-    """Score the candidates of all sources together; for a long question, also by its title."""
+    """Score the candidates of all sources together; for a long question, also by its title.
+
+    Other systems ``score`` candidates otherwise.
+    """
 
     def rank_question(some: Sequence[Source], also: str = "") -> Ranking:
-        ranking = apply_stages(collect_candidates(some, settings, also), ways)
+        ranking = score(collect_candidates(some, settings, also))
         if settings.recency or any(source.recent is not None for source in some):
             ranking = boost_recent(ranking)
         if ranking.named:
@@ -172,10 +175,10 @@ def choose_confidently(
 
 
 def search(
-    sources: Sequence[Source], settings: SearchSettings, explain: bool, ways: Ways = USUAL
+    sources: Sequence[Source], settings: SearchSettings, explain: bool, score: Stage = apply_stages
 ) -> Results:
     """Return cited hits for a question, and notes on what may be missing."""
-    ranking = rank(sources, settings, ways=ways)
+    ranking = rank(sources, settings, score=score)
     best, notes, confidence = choose_confidently(ranking)
     hits, stale = cite(
         best,

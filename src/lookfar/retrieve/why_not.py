@@ -11,12 +11,12 @@ from lookfar.model.answers import Verdict
 from lookfar.retrieve.answer.choose import choose_passages
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.expand import ground_plans
-from lookfar.retrieve.ranking import Source
-from lookfar.retrieve.search import USUAL, Ways, rank
+from lookfar.retrieve.ranking import Source, Stage
+from lookfar.retrieve.search import apply_stages, rank
 
 
 def explain_absence(
-    sources: Sequence[Source], settings: SearchSettings, uri: str, ways: Ways = USUAL
+    sources: Sequence[Source], settings: SearchSettings, uri: str, score: Stage = apply_stages
 ) -> WhyNot:
     """Follow one document through a search and return the verdict."""
     query = sources[0].plan.text
@@ -30,7 +30,7 @@ def explain_absence(
         excluding = _name_filters(sources[holding[0]], uri, plans[holding[0]].filters)
         detail = f"The filters exclude it: {excluding}."
         return WhyNot(query, uri, "filtered", detail)
-    ranking = rank(sources, settings, uri, ways)
+    ranking = rank(sources, settings, uri, score)
     order = ranking.order()
     documents = list(dict.fromkeys(ranking.candidates[at].document for at in order))
     best = next(
@@ -42,25 +42,25 @@ def explain_absence(
         detail = "It contains no word of the question, and its meaning is not close."
         return WhyNot(query, uri, "unmatched", detail, of=len(documents))
     passages, _ = choose_passages(ranking, sources, settings)
-    score, least = ranking.scores[best], passages[-1].score if passages else 0.0
+    reached, least = ranking.scores[best], passages[-1].score if passages else 0.0
     best_score = ranking.scores[order[0]]
     place = documents.index(ranking.candidates[best].document) + 1
     hit = next((at for at, passage in enumerate(passages, 1) if passage.place.uri == uri), 0)
     verdict: Verdict = "outranked"
     if hit:
         verdict, detail = "shown", f"It is hit {hit}."
-    elif score >= least:
+    elif reached >= least:
         reordered = settings.mmr or settings.rerank
         other = ", or mmr or rerank moved others ahead of it" if reordered else ""
         verdict, detail = "folded", f"It is a duplicate of a hit{other}."
-    elif score < settings.min_confidence * best_score:
+    elif reached < settings.min_confidence * best_score:
         detail = (
-            f"It scores {score:.3f}, less than search.min_confidence"
+            f"It scores {reached:.3f}, less than search.min_confidence"
             f" ({settings.min_confidence:g}) of the best hit's {best_score:.3f}."
         )
     else:
         detail = (
-            f"It ranks {place} of {len(documents)} documents, with {score:.3f}; the last hit has"
+            f"It ranks {place} of {len(documents)} documents, with {reached:.3f}; the last hit has"
             f" {least:.3f}. A larger top_k reaches further."
         )
     return WhyNot(
@@ -70,7 +70,7 @@ def explain_absence(
         detail,
         rank=place,
         of=len(documents),
-        score=round(score, 6),
+        score=round(reached, 6),
         needed=round(least, 6),
         explanation=ranking.explain_fully(best),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lookfar.config import SearchSettings
-from lookfar.library.compat import choose_ways
+from lookfar.library.compat import choose_scoring
 from lookfar.library.filter_values import MOST_COUNTED, merge_properties
 from lookfar.model import Confidence, Contribution, Incomplete, PropertyValues
 from lookfar.ports import Facts
@@ -179,7 +179,7 @@ def _rank(
     generations: tuple[tuple[str, int], ...],
 ) -> Ranked:
     deep = [source._replace(plan=replace(source.plan, top_k=depth)) for source in sources]
-    ranking = rank(deep, settings, ways=choose_ways(settings))
+    ranking = rank(deep, settings, score=choose_scoring(settings))
     best, notes, confidence = choose_confidently(ranking)
     facts: dict[tuple[int, int], Facts] = {}
     for number, source in enumerate(deep):
