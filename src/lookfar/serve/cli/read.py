@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lookfar.errors import InvalidArgument
+from lookfar.errors import InvalidArgument, NotFound, NotIndexed
 from lookfar.serve.cli.exits import write_result
 from lookfar.serve.cli.options import (
     clean_text,
@@ -20,7 +21,12 @@ from lookfar.serve.cli.options import (
 from lookfar.serve.show.printable import safe_name
 
 if TYPE_CHECKING:
-    from lookfar.model import Embed, RelatedKind
+    from lookfar.library import Library
+    from lookfar.model import Embed, Reading, RelatedKind
+    from lookfar.retrieve.grep.find_in_text import Found
+    from lookfar.serve.cli.remote_library import RemoteLibrary
+
+_MOST_TOKENS = 20_000
 
 
 @examples(
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     "lookfar read guide.md:10-20 docs --json",
     'lookfar read "[[Alpha Plan#Risks]]" notes',
     'lookfar read "Alpha Plan" notes --at "last week"',
+    'lookfar read src/shelf.py --find "put retry"',
 )
 @click.command()
 @click.argument("target")
@@ -38,8 +45,14 @@ if TYPE_CHECKING:
     "--at", default="", metavar="DATE",
     help="As it was at the end of this day, week or month, such as yesterday or last week.",
 )  # fmt: skip
+@click.option(
+    "--find", default="", metavar="TEXT",
+    help="Only the parts with these words, this name or this /regex/.",
+)  # fmt: skip
 @library_options
-def read(target: str, path: str, embeds: bool, at: str, as_json: bool, **options: Any) -> None:
+def read(
+    target: str, path: str, embeds: bool, at: str, find: str, as_json: bool, **options: Any
+) -> None:
     """Print a document, a section, a definition or some lines.
 
     TARGET is a URI (guide.md), a URI and a heading (guide.md#Install, or
@@ -49,6 +62,11 @@ def read(target: str, path: str, embeds: bool, at: str, as_json: bool, **options
     ("Alpha Plan", "[[Alpha Plan#Risks]]", "[[Alpha Plan#^block]]"). PATH is the indexed folder
     (default: the current one).
     """
+    if find.strip() and (embeds or at.strip()):
+        other = "--embeds" if embeds else "--at"
+        raise InvalidArgument(
+            f"--find cannot be combined with {other}.", hint="Read the part that you need."
+        )
     if at.strip():
         _read_at(target, at, path, embeds, as_json, options)
         return
@@ -60,14 +78,27 @@ def read(target: str, path: str, embeds: bool, at: str, as_json: bool, **options
     else:
         with connect_library(path, options) as library:
             reading = library.read(clean_text(target))
+            if find.strip():
+                found = _find(library, reading, clean_text(find).strip())
     if reading.state == "changed" and not as_json:
         click.echo("This document changed since it was indexed; shown as it is now.", err=True)
     for warning in () if as_json else reading.warnings:
         click.echo(safe_name(f"Warning: {warning}"), err=True)
-    if embeds:
+    if find.strip():
+        write_result(as_json, "found", reading, found)
+    elif embeds:
         write_result(as_json, "reading_with_embeds", reading, parts)
     else:
         write_result(as_json, "reading", reading)
+
+
+def _find(library: Library | RemoteLibrary, reading: Reading, text: str) -> Found:
+    from lookfar.retrieve.grep.find_in_text import find_in_text
+
+    outline = None
+    with suppress(NotFound, NotIndexed):  # A comparison of packages is not a document.
+        outline = library.outline(reading.uri)
+    return find_in_text(reading, outline, text, _MOST_TOKENS)
 
 
 def _read_at(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lookfar.collections.similar import Similar
     from lookfar.errors import LookfarError
     from lookfar.index.keeper import Pass
+    from lookfar.retrieve.grep.find_in_text import Found
 
 Json = dict[str, Any]
 
@@ -120,6 +121,12 @@ def reading(read: model.Reading) -> Json:
 def reading_with_embeds(read: model.Reading, parts: Iterable[model.Embed]) -> Json:
     """The result of ``lookfar read --embeds --json``."""
     return {**reading(read), "embeds": embeds(parts)}
+
+
+def found(read: model.Reading, parts: Found) -> Json:
+    """The result of ``lookfar read --find --json``."""
+    shape = {**reading(read), "text": parts.text}
+    return {**shape, "matches": parts.matches, "left": list(parts.left)}
 
 
 def embeds(parts: Iterable[model.Embed]) -> list[Json]:

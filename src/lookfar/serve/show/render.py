@@ -31,6 +31,8 @@ from lookfar.serve.show.printable import safe_name, safe_text
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from lookfar.retrieve.grep.find_in_text import Found
+
 
 _EXCERPT_LINES = 5
 _LONGEST_LINE = 160
@@ -264,6 +266,15 @@ def reading(read: model.Reading) -> str:
     if not sys.stdout.isatty():
         return read.text
     return safe_text(read.text)
+
+
+def found(read: model.Reading, parts: Found) -> str:
+    """Return the matching parts of a document, and how many lines match."""
+    count = f"{how_many(parts.matches, 'matching line')} in {read.uri}"
+    if parts.left:
+        count += f"; {len(parts.left):,} not shown"
+    text = f"{parts.text}\n" if parts.text else ""
+    return f"{safe_text(text)}{safe_name(count)}\n"
 
 
 _EMBED_PROBLEMS: Final = {

@@ -83,6 +83,7 @@ _READING: Final[dict[str, Schema]] = {
     "collection": _TEXT, "uri": _TEXT, "title": _TEXT, "text": _TEXT, "sha256": _TEXT,
     "state": _TEXT, "heading_path": _TEXTS, "cite": _TEXT, "flags": _TEXTS, "truncated": _TRUTH,
     "also": _TEXTS, "warnings": _TEXTS, "places": _TEXTS, "extracted": _TRUTH,
+    "matches": _INTEGER, "left": _list(_INTEGER), "members": _OBJECTS,
 }  # fmt: skip
 _UNREAD: Final = _object(
     "target code message",

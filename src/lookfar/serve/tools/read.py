@@ -1,21 +1,24 @@
 """The tool ``read``: documents, sections, lines, definitions and citations, one or several.
 
-A large document is shown as its outline and its beginning, unless a budget asks for more. If some
-of several targets cannot be read, they are named and the others are read.
+A large document is shown as its outline and its beginning, unless a budget asks for more. With
+``find``, only the parts that match are shown. If some of several targets cannot be read, they are
+named and the others are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from lookfar.common.hidden_characters import flags
-from lookfar.errors import InvalidArgument, LookfarError
+from lookfar.errors import InvalidArgument, LookfarError, how_many
 from lookfar.model import Outline, Reading, Section
 from lookfar.retrieve.answer.pack import cut, tokens
+from lookfar.retrieve.grep.find_in_text import Found, find_in_text
 from lookfar.retrieve.locate.address import format_citation
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.locations import name_part
@@ -31,10 +34,17 @@ _TOKENS = 8_000
 """Default budget for one target."""
 _TOKENS_TOGETHER = 4_000
 """Default budget for several targets together."""
+_TOKENS_FOUND = 1_500
+"""Default budget for what ``find`` matches in one target."""
 _LARGE = 2_500
-"""A document with more tokens is text as outline and beginning."""
+"""A document with more tokens is shown as outline and beginning."""
 _BEGINNING = 500
 _OUTLINE = 700
+_MOST_MEMBERS = 60
+_MOST_LEFT = 12
+"""Matching lines that are named instead of shown."""
+_SHORT_REST = 10
+"""A text is not cut if at most this many lines are left."""
 _MOST_TARGETS = 12
 _KIND = "read"
 _MOST_WARNINGS = 3
@@ -51,11 +61,10 @@ def _few(targets: list[str]) -> list[str]:
 
 
 class ReadInput(Input):
-    target: Annotated[
-        str, Field(description="path, path#Heading, path:10-20, symbol, note, cite")
-    ] = ""
-    targets: Annotated[list[str], AfterValidator(_few), Field(description="Several")] = []
-    at: Annotated[str, Field(description="Date: as it was")] = ""
+    target: Annotated[str, Field(description="path, path#Heading, path:10-20, name, cite")] = ""
+    targets: Annotated[list[str], AfterValidator(_few)] = []
+    find: Annotated[str, Field(description="Words, name, /regex/")] = ""
+    at: Annotated[str, Field(description="Date")] = ""
     embeds: Annotated[bool, Field(default_factory=bool)]
     collection: str = ""
     budget: Budget
@@ -74,14 +83,16 @@ def _read(session: Session, given: ReadInput, call: Call) -> Result:
             hint="Add target, or targets for several.",
             details={"field": "target", "value": given.target, "reason": "missing"},
         )
-    if given.embeds and (given.targets or given.at):
-        other = "targets" if given.targets else "at"
+    if given.embeds and (given.targets or given.at or given.find):
+        other = "targets" if given.targets else "at" if given.at else "find"
         raise InvalidArgument(
             f"embeds cannot be combined with {other}.",
             hint="Read one target as it is now.",
             details={"field": "embeds", "value": True, "reason": f"with {other}"},
         )
     session.library.first_index(on_progress=call.on_progress())
+    if given.find.strip():
+        return _find_in_targets(session, given, targets)
     if given.targets:
         return _read_several(session, given, targets)
     before = end_of(given.at, "at")
@@ -103,7 +114,7 @@ def _read_one(session: Session, given: ReadInput, reading: Reading) -> Result:
     embeds = session.library.embeds(reading) if given.embeds else ()
 
     def show(budget: int) -> Result:
-        text = cut(remaining, budget)
+        text = _cut(remaining, budget)
         rest = len(remaining) - len(text)
         data = _shape(reading, text)
         data["truncated"] = bool(cursor.offset or rest)
@@ -111,7 +122,9 @@ def _read_one(session: Session, given: ReadInput, reading: Reading) -> Result:
         more = ""
         if rest:
             data["cursor"] = _next(session, given, cursor.offset + len(text), about)
-            more = f"{rest:,} characters follow with cursor: {data['cursor']}"
+            lines_shown = reading.text.count("\n", 0, cursor.offset + len(text))
+            follows = _address(reading, reading.span.start_line + lines_shown)
+            more = safe_name(f"Cut. The rest: {follows}, or cursor {data['cursor']}")
         passage = Passage(
             ("text",), _where(reading, data, session.write), data["cite"], reading.uri
         )
@@ -182,7 +195,10 @@ class _Unread:
     error: LookfarError
 
 
-def _read_several(session: Session, given: ReadInput, targets: Sequence[str]) -> Result:
+def _read_all(
+    session: Session, given: ReadInput, targets: Sequence[str]
+) -> tuple[list[Reading], list[_Unread]]:
+    """Read targets; raise the first error if none of them can be read."""
     readings: list[Reading] = []
     unread: list[_Unread] = []
     before = end_of(given.at, "at")
@@ -195,30 +211,132 @@ def _read_several(session: Session, given: ReadInput, targets: Sequence[str]) ->
             unread.append(_Unread(target, error))
     if not readings:
         raise unread[0].error
+    return readings, unread
+
+
+def _name_unread(unread: Sequence[_Unread]) -> str:
+    return "\n".join(
+        safe_name(f"Not read: {missing.target}: {missing.error.message} {missing.error.hint}")
+        for missing in unread
+    )
+
+
+def _read_several(session: Session, given: ReadInput, targets: Sequence[str]) -> Result:
+    readings, unread = _read_all(session, given, targets)
 
     def show(budget: int) -> Result:
         shares = _fair_shares([tokens(reading.text) for reading in readings], budget)
         shapes: list[Json] = []
         passages: list[Passage] = []
-        lines = [
-            safe_name(f"Not read: {missing.target}: {missing.error.message} {missing.error.hint}")
-            for missing in unread
-        ]
         for at, (reading, share) in enumerate(zip(readings, shares, strict=True)):
-            text = cut(reading.text, share)
+            text = _cut(reading.text, share)
             data = _shape(reading, text)
             data["truncated"] = len(text) < len(reading.text)
             where = _where(reading, data, session.write)
             if data["truncated"]:
-                first = reading.span.start_line + text.count("\n")
-                rest = f"{reading.uri}:{first}-{reading.span.end_line}"
+                rest = _address(reading, reading.span.start_line + text.count("\n"))
                 where = f"{where} | cut, the rest: {safe_name(rest)}"
             passages.append(Passage(("readings", at, "text"), where, data["cite"], reading.uri))
             shapes.append(data)
-        failed = [{"target": missing.target, **missing.error.as_dict()} for missing in unread]
-        return Result({"readings": shapes, "unread": failed}, "\n".join(lines), tuple(passages))
+        return Result(_join(shapes, unread), _name_unread(unread), tuple(passages))
 
     return bounded(show, given.budget or _TOKENS_TOGETHER, LEAST_TOKENS)
+
+
+def _join(shapes: list[Json], unread: Sequence[_Unread]) -> Json:
+    failed = [{"target": missing.target, **missing.error.as_dict()} for missing in unread]
+    return {"readings": shapes, "unread": failed}
+
+
+def _find_in_targets(session: Session, given: ReadInput, targets: Sequence[str]) -> Result:
+    """Show the parts of targets that match; for a class or module also its members."""
+    readings, unread = _read_all(session, given, targets)
+    outlines = [None if given.at else _read_outline(session, reading) for reading in readings]
+    wanted = given.find.strip()
+
+    def find(budgets: Sequence[int]) -> list[Found]:
+        return [
+            find_in_text(reading, tree, wanted, budget)
+            for reading, tree, budget in zip(readings, outlines, budgets, strict=True)
+        ]
+
+    def show(budget: int) -> Result:
+        whole = find([budget] * len(readings))
+        found = find(_fair_shares([tokens(part.text) for part in whole], budget))
+        shapes: list[Json] = []
+        passages: list[Passage] = []
+        for at, (reading, tree, part) in enumerate(zip(readings, outlines, found, strict=True)):
+            data = {**json_shapes.found(reading, part), **_shape(reading, part.text)}
+            data["truncated"] = True
+            members = _list_members(reading, tree)
+            data["members"] = [
+                {"line": member.span.start_line, "title": member.title} for member in members
+            ]
+            where = [_where(reading, data, session.write), _count_matches(wanted, reading, part)]
+            if members:
+                where.append(_name_members(members))
+            path = ("readings", at, "text") if given.targets else ("text",)
+            passages.append(Passage(path, "\n".join(where), data["cite"], reading.uri))
+            shapes.append(data)
+        joined = _join(shapes, unread) if given.targets else shapes[0]
+        return Result(joined, _name_unread(unread), tuple(passages))
+
+    usual = min(_TOKENS_FOUND * len(readings), _TOKENS_TOGETHER)
+    return bounded(show, given.budget or usual, LEAST_TOKENS)
+
+
+def _read_outline(session: Session, reading: Reading) -> Outline | None:
+    """Return the outline of a document that was read; None if it has none of this text."""
+    with suppress(LookfarError):
+        return session.library.outline(reading.uri, collection=reading.collection)
+    return None
+
+
+def _count_matches(wanted: str, reading: Reading, found: Found) -> str:
+    if not found.matches:
+        return safe_name(f"No line matches {wanted!r:.80}.")
+    count = how_many(found.matches, "matching line")
+    if not found.left:
+        return count
+    named = ", ".join(map(str, found.left[:_MOST_LEFT]))
+    more = f" and {len(found.left) - _MOST_LEFT:,} more" if len(found.left) > _MOST_LEFT else ""
+    return safe_name(f"{count}; not shown, of {reading.uri}: {named}{more}")
+
+
+def _list_members(reading: Reading, tree: Outline | None) -> list[Section]:
+    """Return what a class or module that was read as a whole defines itself."""
+    if tree is None or not tree.symbols:
+        return []
+    if not reading.heading_path:
+        return [section for section in tree.sections if len(section.path) == 1]
+    lines = reading.span.start_line, reading.span.end_line
+    return [
+        section
+        for owner in tree.sections
+        if owner.path == reading.heading_path
+        and (owner.span.start_line, owner.span.end_line) == lines
+        for section in tree.sections
+        if section.parent == owner.ordinal
+    ]
+
+
+def _name_members(members: Sequence[Section]) -> str:
+    names = [f"{member.title} {member.span.start_line}" for member in members[:_MOST_MEMBERS]]
+    more = len(members) - len(names)
+    return safe_name(f"Members: {', '.join(names)}{f' and {more:,} more' if more else ''}")
+
+
+def _cut(text: str, budget: int) -> str:
+    """Cut a text to a budget, unless almost all of it fits."""
+    start = cut(text, budget)
+    rest = text[len(start) :]
+    is_short = rest.count("\n") <= _SHORT_REST and tokens(rest) <= budget // 4
+    return text if is_short else start
+
+
+def _address(reading: Reading, first: int) -> str:
+    """Return a target for the rest of a reading, from a line on."""
+    return f"{reading.uri}:{first}-{reading.span.end_line}"
 
 
 def _fair_shares(costs: Sequence[int], budget: int) -> list[int]:
@@ -267,8 +385,7 @@ _STATES = {
 
 READ = Tool(
     "read",
-    "Read lines, a section, a definition, a citation or a document as on disk now; of a"
-    " large document, the outline.",
+    "Read a document or part as on disk now; of a large one, the outline; with find, what matches.",
     ReadInput,
     _read,
     advice="If its lines are not enough, `{name}` the two or three best places in one call"

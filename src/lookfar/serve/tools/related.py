@@ -19,7 +19,7 @@ _USUAL = 10
 
 
 class RelatedInput(Input):
-    target: Annotated[str, FILLED, Field(description="Path, path#Heading, note or name")]
+    target: Annotated[str, FILLED]
     kinds: list[RelatedKind] = []
     limit: Annotated[int, AfterValidator(between(1, 50)), Field(default_factory=int)]
     collection: str = ""
@@ -62,7 +62,7 @@ def _related(session: Session, given: RelatedInput, call: Call) -> Result:
 
 RELATED = Tool(
     "related",
-    "Related documents and commits; where a name is defined, used and called.",
+    "Related documents, commits; where a name is defined, used, called.",
     RelatedInput,
     _related,
     lean=True,
