@@ -1,13 +1,20 @@
-"""The call graph of a collection: who calls a definition, and what it calls."""
+"""The call graph of a collection: callers, callees, and how a definition reaches another."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from lookfar.collections.collection import Collection, note_held
 from lookfar.collections.read_documents import locate_part
 from lookfar.common.target import Target
 from lookfar.errors import InvalidArgument
-from lookfar.model import CallDirection, CallGraph
+from lookfar.model import CallDirection, CallGraph, CallRoute, RelatedEntry
+from lookfar.retrieve.calls.code_files import is_test_file
+from lookfar.retrieve.neighbours import call_relations
 from lookfar.retrieve.neighbours.call_relations import check_bounds, find_place, walk_calls
+from lookfar.retrieve.neighbours.related import find_related
+
+_MOST_MENTIONS: Final = 8
 
 
 def find_calls(
@@ -48,6 +55,38 @@ def find_calls(
                 nodes=tuple(nodes),
                 depth=depth,
                 complete=complete,
+                incomplete=(*note_held(snapshot), *notes),
+            )
+
+    return collection.healing.run(look)
+
+
+def find_route(
+    collection: Collection, source: str | Target, target: str, *, name: str = ""
+) -> CallRoute:
+    """Return how one definition reaches another by calls."""
+
+    def look() -> CallRoute:
+        notes = collection.freshen(None) if collection.was_indexed else []
+        with collection.store.snapshot() as snapshot:
+            parts = [locate_part(snapshot, wanted) for wanted in (source, target)]
+            steps, searched_all, reverse, callers = call_relations.find_route(snapshot, *parts)
+            mentions: list[RelatedEntry] = []
+            if not steps:
+                mentions, _ = find_related(snapshot, parts[1], ["mentions"], _MOST_MENTIONS)
+            return CallRoute(
+                collection=name or collection.name,
+                generation=snapshot.generation,
+                source=parts[0].name or parts[0].uri,
+                target=parts[1].name or parts[1].uri,
+                steps=tuple(steps),
+                complete=bool(steps) and all(step.link in ("call", None) for step in steps),
+                searched_all=searched_all,
+                reverse=reverse,
+                callers=tuple(callers),
+                mentions=tuple(
+                    (entry.uri, entry.line) for entry in mentions if not is_test_file(entry.uri)
+                ),
                 incomplete=(*note_held(snapshot), *notes),
             )
 

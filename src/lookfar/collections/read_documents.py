@@ -42,12 +42,11 @@ from lookfar.retrieve.locate.resolve import find_meaning as find_meaning_in
 from lookfar.retrieve.locate.symbols import is_symbol_name
 from lookfar.retrieve.locate.target import check_citation, locate, widen_to_lines
 from lookfar.retrieve.neighbours import drawing
-from lookfar.retrieve.neighbours.call_relations import find_similar_names
+from lookfar.retrieve.neighbours.call_relations import Part, find_similar_names
 from lookfar.retrieve.neighbours.related import (
     ALL_KINDS,
     KINDS,
     SYMBOL_KINDS,
-    Part,
     list_definitions,
 )
 from lookfar.retrieve.neighbours.related import find_related as rank_related

@@ -30,6 +30,7 @@ from lookfar.model import (
     Answer,
     CallDirection,
     CallGraph,
+    CallRoute,
     Case,
     CommitInfo,
     DocumentVersion,
@@ -586,6 +587,15 @@ class Library:
         only its name.
         """
         return reading.find_calls(self._members, target, direction, depth, limit, collection)
+
+    def call_route(self, source: str, target: str, *, collection: str = "") -> CallRoute:
+        """Return how a definition or source file reaches another: each definition on the way, and
+        the line that leads to the next one.
+
+        ``complete`` says whether the index resolved each call. A link that it cannot prove is an
+        override, a mention without a call, or a call of which only the name is known.
+        """
+        return reading.find_route(self._members, source, target, collection)
 
     def mentions(
         self, uri: str, *, limit: int = 10, collection: str = ""

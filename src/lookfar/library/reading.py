@@ -30,6 +30,7 @@ from lookfar.library.package_versions import (
 from lookfar.model import (
     CallDirection,
     CallGraph,
+    CallRoute,
     CommitInfo,
     Embed,
     Filters,
@@ -344,6 +345,12 @@ def find_calls(
     return call_graphs.find_calls(
         members.find(name), wanted, direction, depth=depth, limit=limit, name=name
     )
+
+
+def find_route(members: Members, source: str, target: str, collection: str) -> CallRoute:
+    """Return how one definition reaches another, in the same collection."""
+    name, wanted = resolve(members, source, collection)
+    return call_graphs.find_route(members.find(name), wanted, target, name=name)
 
 
 def _add_entries(

@@ -98,3 +98,52 @@ class CallGraph:
     complete: bool
     """False if there are more nodes within this depth."""
     incomplete: tuple[Incomplete, ...] = ()
+
+
+RouteLink = Literal["call", "override", "mention", "name"]
+"""What leads from a definition to the next: a call that the index resolved, a method that overrides
+the called one, a mention without a call, or a call of which only the name is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallStep:
+    """A definition on the way from one to another."""
+
+    uri: str
+    name: str
+    kind: str
+    line: int
+    end_line: int
+    signature: str
+    """The line of its definition."""
+    link: RouteLink | None
+    """What leads to the next definition; None for the last one."""
+    calls: tuple[int, ...]
+    """Lines that lead there; none for an override."""
+    call: str
+    """The first of these lines."""
+    namesakes: int
+    """If only the name of the next definition is known: how many definitions have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRoute:
+    """How a definition reaches another by calls."""
+
+    collection: str
+    generation: int
+    source: str
+    target: str
+    steps: tuple[CallStep, ...]
+    """From the first definition to the last; empty if no way was found."""
+    complete: bool
+    """Whether the index resolved every call on the way."""
+    searched_all: bool
+    """Whether everything that the first one reaches was looked at."""
+    reverse: bool
+    """Whether no way was found, but there is one from the target to the source."""
+    callers: tuple[CallNode, ...] = ()
+    """If no way was found: what certainly calls the target, without tests."""
+    mentions: tuple[tuple[str, int], ...] = ()
+    """If no way was found: documents, without tests, that mention it, and the first line."""
+    incomplete: tuple[Incomplete, ...] = ()

@@ -107,6 +107,16 @@ def test_callers_can_be_asked_for_by_name(tmp_path: Path, run: Run) -> None:
     assert "arrive" not in run("graph", "moor", tmp_path, "--callees").stdout
 
 
+def test_the_way_to_another_definition(tmp_path: Path, run: Run, ask: Ask) -> None:
+    code = "def moor():\n    return 1\n\n\ndef arrive():\n    return moor()\n"
+    (tmp_path / "dock.py").write_text(code, encoding="utf-8")
+    run("index", tmp_path)
+    printed = run("graph", "arrive", tmp_path, "--to", "moor").stdout
+    assert printed.startswith("dock.py:5-6  arrive\n")
+    assert "complete: the index resolved each call." in printed
+    assert ask("graph", "arrive", tmp_path, "--to", "moor")["steps"][0]["calls"] == [6]
+
+
 def test_a_folder_never_indexed(tmp_path: Path, run: Run) -> None:
     (tmp_path / "new").mkdir()
     result = run("related", "a.md", tmp_path / "new")

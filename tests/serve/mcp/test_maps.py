@@ -247,3 +247,34 @@ def test_a_listing_moves_on_however_long_a_path_is(
 def test_a_function_is_shown_with_the_constants_it_uses(local: Agent) -> None:
     result = local.call("search", query="revert", kinds=["code"])
     assert "    3| LIMIT = 7" in said(result)
+
+
+def test_the_way_from_one_definition_to_another(
+    portal: BlockingPortal, home: Home, tmp_path: Path
+) -> None:
+    root = tmp_path / "code"
+    root.mkdir()
+    (root / "a.py").write_text("def helper():\n    return 1\n", encoding="utf-8")
+    (root / "b.py").write_text("from a import helper\n\n\ndef run():\n    helper()\n")
+    tests = "def test_it():\n    helper()\n\n\ndef test_more():\n    helper()\n"
+    (root / "test_b.py").write_text(f"from a import helper\n\n\n{tests}")
+    with in_memory(portal, home, root) as agent:
+        agent.call("search", query="anything")
+        result = agent.call("related", target="run", to="helper")
+        assert said(result).split("\n") == [
+            "b.py:4-5  run",
+            "  4| def run():",
+            "  5| helper()",
+            "a.py:1-2  helper",
+            "  1| def helper():",
+            "1 step from run to helper; complete: the index resolved each call.",
+        ]
+        assert data(result)["complete"]
+        back = said(agent.call("related", target="helper", to="run"))
+        assert "But run reaches helper: swap them." in back
+        assert (
+            "to cannot be combined with kinds"
+            in (agent.refused("related", target="run", to="helper", kinds=["callers"])["message"])
+        )
+        callers = said(agent.call("related", target="helper", kinds=["callers"])).split("\n")
+        assert callers == ["callers: b.py:5 run", "callers in tests: test_b.py:5, 9"]

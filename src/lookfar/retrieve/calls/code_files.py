@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from lookfar.model import CallFacts, CodeSymbol, Filters
+from lookfar.model import CallFacts, CallSite, CodeSymbol, Filters
 from lookfar.ports import Snapshot
 from lookfar.store.keywords.signatures import fold
 from lookfar.text.parse.calls.facts import decode_facts
@@ -84,6 +84,25 @@ class CodeFile:
             if owner:
                 owned[owner, name].append(symbol)
         return owned
+
+    @cached_property
+    def calls_in(self) -> Mapping[int, Sequence[CallSite]]:
+        """The calls by the section that they are in."""
+        calls: dict[int, list[CallSite]] = defaultdict(list)
+        for call in self.facts.calls:
+            calls[call.section].append(call)
+        return calls
+
+    def list_inside(self, section: int) -> list[int]:
+        """Return a section and the definitions inside it; they follow it in the file."""
+        inside = [section]
+        if section >= 0:
+            known = {section}
+            for other, symbol in self.symbols.items():
+                if symbol.parent in known:
+                    known.add(other)
+                    inside.append(other)
+        return inside
 
     @cached_property
     def imports(self) -> Mapping[str, tuple[str, str]]:

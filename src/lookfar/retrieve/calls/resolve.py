@@ -80,6 +80,18 @@ class Resolver:
             return Reached(places, certain=self._is_one(places))
         return self._by_name(file, call.name, member=True) if is_open else _NOTHING
 
+    def resolve_mention(
+        self, file: CodeFile, section: int, receiver: str, name: str
+    ) -> tuple[Place, ...]:
+        """Return what a name certainly stands for where it is not called."""
+        if not receiver:
+            return self._look_up(file, section, name, 0)[0]
+        return self._find_member(self._evaluate(file, section, receiver, 0), name, 0)[0]
+
+    def list_ancestors(self, place: Place) -> list[Place]:
+        """Return a class and its known parents."""
+        return list(self._list_classes(Value("class", (place,)), 0))
+
     def _is_one(self, places: Sequence[Place]) -> bool:
         """Whether these places define one thing, as overloads and conditional definitions do."""
         return len({(place.document, self._symbol(place).parent) for place in places}) == 1

@@ -49,7 +49,7 @@ class Graph:
 
     def callers(self, place: Place) -> list[Link]:
         """Return what calls a definition: certain callers first, then by URI and line."""
-        targets = self._same_targets(place)
+        targets = self.same_targets(place)
         found: dict[Place, _Calls] = {}
         for file in self._files_that_may_call(targets):
             names = self._names_in(file, targets)
@@ -64,19 +64,24 @@ class Graph:
                 calls.add(call.line, reached.certain, len(reached.places) == 1)
         return self._sort(found)
 
-    def callees(self, place: Place) -> list[Link]:
-        """Return what a definition and everything inside it calls, in the same order."""
+    def callees(self, place: Place, *, nested: bool = True) -> list[Link]:
+        """Return what a definition and, if ``nested``, everything inside it calls."""
         file = self.files.file(place.document)
-        inside = set(self._list_inside(file, place.section))
+        inside = file.list_inside(place.section) if nested else (place.section,)
+        tests_too = is_test_file(file.uri)
         found: dict[Place, _Calls] = {}
-        for call in file.facts.calls:
-            if call.section not in inside:
-                continue
+        for call in (call for section in inside for call in file.calls_in.get(section, ())):
             reached = self._resolver.resolve(file, call)
             for target in reached.places:
+                # Code does not call a test that only has the right name.
+                if not (reached.certain or tests_too) and self._is_in_tests(target):
+                    continue
                 calls = found.setdefault(target, _Calls())
                 calls.add(call.line, reached.certain, len(reached.places) == 1)
         return self._sort(found)
+
+    def _is_in_tests(self, place: Place) -> bool:
+        return is_test_file(self.files.uri_of(place.document))
 
     def walk(
         self, place: Place, direction: CallDirection, depth: int, limit: int, *, only_tests: bool
@@ -86,7 +91,7 @@ class Graph:
         Beyond the first call, only edges that cannot mean another definition are followed.
         """
         nodes: list[CallNode] = []
-        seen = {place, *self._same_targets(place)}
+        seen = {place, *self.same_targets(place)}
         waiting = deque([(place, -1, 1)])
         visited = 0
         while waiting:
@@ -130,7 +135,7 @@ class Graph:
 
     # -- callers --
 
-    def _same_targets(self, place: Place) -> frozenset[Place]:
+    def same_targets(self, place: Place) -> frozenset[Place]:
         """Return a class with its constructor, or a constructor with its class."""
         file = self.files.file(place.document)
         symbol = file.symbols.get(place.section)
@@ -178,15 +183,6 @@ class Graph:
         return names
 
     # -- shared --
-
-    def _list_inside(self, file: CodeFile, section: int) -> Iterator[int]:
-        yield section
-        for other, symbol in file.symbols.items():
-            parent = symbol.parent
-            while parent in file.symbols and parent != section:
-                parent = file.symbols[parent].parent
-            if parent == section and section >= 0:
-                yield other
 
     def _sort(self, found: dict[Place, _Calls]) -> list[Link]:
         links = [

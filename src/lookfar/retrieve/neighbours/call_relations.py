@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, NamedTuple
 
 from lookfar.common.lines import Lines
 from lookfar.errors import InvalidArgument
-from lookfar.model import CallDirection, CallNode, RelatedEntry, RelatedKind
+from lookfar.model import CallDirection, CallNode, CallStep, RelatedEntry, RelatedKind
 from lookfar.ports import Snapshot
 from lookfar.retrieve.calls.code_files import CodeFiles, Place
+from lookfar.retrieve.calls.route_search import Routes, RouteStep
 from lookfar.retrieve.calls.walking import MOST_DEPTH, MOST_NODES, Graph
 
 CALL_KINDS: Final[tuple[RelatedKind, ...]] = ("callers", "callees", "impact", "tests")
@@ -18,6 +19,17 @@ _IMPACT_DEPTH: Final = 3
 _TEST_DEPTH: Final = 5
 _MOST_LISTED: Final = 300
 _LONGEST_LINE: Final = 100
+_MOST_CALLERS: Final = 12
+
+
+class Part(NamedTuple):
+    """A document, or some characters of it."""
+
+    uri: str
+    start: int = 0
+    end: int | None = None
+    name: str = ""
+    """Full name, if it is a definition in source code."""
 
 
 def find_place(snapshot: Snapshot, uri: str, start: int, name: str) -> Place | None:
@@ -34,7 +46,7 @@ def find_place(snapshot: Snapshot, uri: str, start: int, name: str) -> Place | N
 def find_call_relations(
     snapshot: Snapshot, place: Place | None, kind: RelatedKind, limit: int
 ) -> tuple[list[RelatedEntry], int]:
-    """Return entries of one kind of the call graph, and their number without the limit."""
+    """Return entries of one kind, code before tests, and their number without the limit."""
     if place is None:
         return [], 0
     graph = Graph(CodeFiles(snapshot))
@@ -45,6 +57,7 @@ def find_call_relations(
     nodes, _ = graph.walk(
         place, direction, depth, max(limit, _MOST_LISTED), only_tests=kind == "tests"
     )
+    nodes.sort(key=lambda node: node.test)
     texts = _Texts(snapshot)
     entries = [_make_entry(kind, node, texts) for node in nodes[:limit]]
     return entries, len(nodes)
@@ -69,6 +82,63 @@ def walk_calls(
     )  # fmt: skip
     nodes, complete = graph.walk(place, direction, depth, limit, only_tests=False)
     return own, nodes, complete
+
+
+def find_route(
+    snapshot: Snapshot, source: Part, target: Part
+) -> tuple[list[CallStep], bool, bool, list[CallNode]]:
+    """Return the way from one definition or file to another, whether all was searched, whether
+    there is only a way back, and without a way what calls the target."""
+    files = CodeFiles(snapshot)
+    routes, texts = Routes(files), _Texts(snapshot)
+    begin, end = (_find_node(snapshot, files, part) for part in (source, target))
+    steps = routes.find(routes.list_inside(begin), routes.list_inside(end))
+    if steps:
+        following = [*(step.place for step in steps[1:]), steps[-1].place]
+        counts = [len(routes.list_namesakes(place)) for place in following]
+        made = [
+            _make_step(step, files, texts, count) for step, count in zip(steps, counts, strict=True)
+        ]
+        return made, True, False, []
+    searched_all = routes.finished
+    back = routes.find(routes.list_inside(end), routes.list_inside(begin))
+    nodes: list[CallNode] = []
+    if end.section >= 0:
+        nodes, _ = Graph(files).walk(end, "callers", _IMPACT_DEPTH, _MOST_LISTED, only_tests=False)
+    proven = bool(back) and all(step.link in ("call", None) for step in back)
+    callers = [node for node in nodes if node.certain and not node.test]
+    return [], searched_all, proven, callers[:_MOST_CALLERS]
+
+
+def _find_node(snapshot: Snapshot, files: CodeFiles, part: Part) -> Place:
+    """Return a definition, or for a whole source file its document with section -1."""
+    place = find_place(snapshot, part.uri, part.start, part.name)
+    if place is None and not part.name and part.end is None and part.uri in files.documents:
+        place = Place(files.documents[part.uri], -1)
+    if place is None:
+        raise InvalidArgument(
+            f"{part.uri!r} is not a definition in source code.",
+            hint="Name a function, method or class, such as Shelf.put or src/shelf.py#Shelf.put,"
+            " or a source file.",
+        )
+    return place
+
+
+def _make_step(step: RouteStep, files: CodeFiles, texts: _Texts, namesakes: int) -> CallStep:
+    file = files.file(step.place.document)
+    symbol = file.symbols[step.place.section]
+    return CallStep(
+        uri=file.uri,
+        name=file.path_of(step.place.section),
+        kind=symbol.kind,
+        line=symbol.line,
+        end_line=symbol.end_line,
+        signature=texts.line(file.uri, symbol.line),
+        link=step.link,
+        calls=step.lines,
+        call=texts.line(file.uri, step.lines[0]) if step.lines else "",
+        namesakes=namesakes if step.link == "name" else 0,
+    )
 
 
 def check_bounds(depth: int, limit: int) -> None:

@@ -9,7 +9,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from lookfar.common.lines import Lines
 from lookfar.model import (
@@ -27,6 +26,7 @@ from lookfar.retrieve.calls.code_files import Place, is_test_file
 from lookfar.retrieve.locate.symbols import find_definitions, split_name
 from lookfar.retrieve.neighbours.call_relations import (
     CALL_KINDS,
+    Part,
     find_call_relations,
     find_place,
 )
@@ -72,16 +72,6 @@ _MOST_MENTIONS = 300
 _FIELDS = {"body": 1.0, "code": 1.0}
 _SPACE = re.compile(r"\s+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
-
-
-class Part(NamedTuple):
-    """A document, or some characters of it."""
-
-    uri: str
-    start: int = 0
-    end: int | None = None
-    name: str = ""
-    """Full name, if it is a definition in source code."""
 
 
 Entries = tuple[list[RelatedEntry], int]
@@ -255,7 +245,7 @@ def list_definitions(snapshot: Snapshot, full_name: str, limit: int) -> Entries:
 
 
 def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Entries:
-    """Return other occurrences of the name by document: whole words, case-sensitive."""
+    """Return other occurrences of the name by document: whole words, case-sensitive; tests last."""
     if not part.name:
         return [], 0
     name = split_name(part.name)[-1]
@@ -272,7 +262,9 @@ def _find_mentions(snapshot: Snapshot, part: Part, limit: int) -> Entries:
             at = match.start()
             if not any(uri == place.uri and start <= at < body for uri, start, body in own):
                 mentions.setdefault(place.uri, (place, set()))[1].add(at)
-    ranked = sorted(mentions.items(), key=lambda item: (-len(item[1][1]), item[0]))
+    ranked = sorted(
+        mentions.items(), key=lambda item: (is_test_file(item[0]), -len(item[1][1]), item[0])
+    )
     entries = [
         _make_mention(sources, place, sorted(offsets)) for _, (place, offsets) in ranked[:limit]
     ]

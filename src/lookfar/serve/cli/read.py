@@ -188,6 +188,7 @@ def related(
     "lookfar graph Shelf.put",
     "lookfar graph Shelf.put --callees --depth 2",
     "lookfar graph src/shelf.py#put --json",
+    "lookfar graph Shelf.put --to Index.write",
 )
 @click.command()
 @click.argument("symbol")
@@ -197,16 +198,29 @@ def related(
     "--depth", "-d", type=int, default=3, metavar="N", help="Follow up to N calls (default: 3)."
 )
 @click.option("--limit", "-n", type=int, default=200, metavar="N", help="At most N definitions.")
+@click.option("--to", default="", metavar="NAME", help="Show how SYMBOL reaches this definition.")
 @library_options
 def graph(
-    symbol: str, path: str, callees: bool, depth: int, limit: int, as_json: bool, **options: Any
+    symbol: str,
+    path: str,
+    callees: bool,
+    depth: int,
+    limit: int,
+    to: str,
+    as_json: bool,
+    **options: Any,
 ) -> None:
-    """Show what calls a definition, or what it calls, as a tree.
+    """Show what calls a definition, or what it calls or reaches.
 
     SYMBOL is a name that source code defines (Shelf.put, or src/shelf.py#Shelf.put). Edges that
     follow from scope, imports or types are certain; the others are marked "by name". PATH is the
     indexed folder (default: the current one).
     """
+    if to.strip():
+        with connect_library(path, options) as library:
+            route = library.call_route(clean_text(symbol), clean_text(to))
+        write_result(as_json, "call_route", route)
+        return
     with connect_library(path, options) as library:
         result = library.call_graph(
             clean_text(symbol),

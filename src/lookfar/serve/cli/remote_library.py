@@ -11,7 +11,17 @@ from typing import Any
 
 from lookfar import errors
 from lookfar.errors import IOFailed, LookfarError
-from lookfar.model import Answer, CallGraph, Filters, Matches, Outline, Reading, Related, Status
+from lookfar.model import (
+    Answer,
+    CallGraph,
+    CallRoute,
+    Filters,
+    Matches,
+    Outline,
+    Reading,
+    Related,
+    Status,
+)
 from lookfar.serve.daemon.endpoint import Connection, find, make_request
 from lookfar.serve.daemon.plain import from_plain, to_plain
 
@@ -66,6 +76,10 @@ class RemoteLibrary:
 
     def call_graph(self, target: str, **given: Any) -> CallGraph:
         return from_plain(CallGraph, self._call("call_graph", {"target": target, **given}))
+
+    def call_route(self, source: str, target: str) -> CallRoute:
+        shape = self._call("call_route", {"source": source, "target": target})
+        return from_plain(CallRoute, shape)
 
     def statuses(self) -> tuple[Status, ...]:
         return tuple(from_plain(Status, shape) for shape in self._call("statuses", {}))

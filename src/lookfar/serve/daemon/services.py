@@ -49,7 +49,17 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-METHODS = ("search", "grep", "read", "outline", "related", "call_graph", "statuses", "delete")
+METHODS = (
+    "search",
+    "grep",
+    "read",
+    "outline",
+    "related",
+    "call_graph",
+    "call_route",
+    "statuses",
+    "delete",
+)
 """The methods of a library that the command line may call."""
 _LIGHT = ("about", "statuses")
 """Methods that compute next to nothing, and so do not wait for a turn."""

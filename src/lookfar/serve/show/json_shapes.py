@@ -221,6 +221,11 @@ def call_graph(result: model.CallGraph) -> Json:
     return dict(plain(result))
 
 
+def call_route(result: model.CallRoute) -> Json:
+    """The result of ``lookfar graph --to --json``."""
+    return dict(plain(result))
+
+
 def verified(results: Sequence[model.Verified]) -> Json:
     """The result of ``lookfar verify --json``."""
     return {"sound": not any(result.left for result in results), "collections": plain(results)}

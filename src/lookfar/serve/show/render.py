@@ -25,6 +25,7 @@ from lookfar.common.skip_reasons import (
 from lookfar.common.waiting_sources import describe_waiting
 from lookfar.errors import how_many
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
+from lookfar.serve.show.call_routes import describe_route, list_steps
 from lookfar.serve.show.locations import are_several, name_part, name_with_collection
 from lookfar.serve.show.printable import safe_name, safe_text
 
@@ -470,6 +471,12 @@ def call_graph(result: model.CallGraph) -> str:
     if tests and result.direction == "callers":
         lines.append(styled((f"tests among these: {tests:,}", "dim")))
     return printed([*lines, *notes(result.incomplete)])
+
+
+def call_route(result: model.CallRoute) -> str:
+    """Format how one definition reaches another."""
+    lines = [*list_steps(result), *describe_route(result)]
+    return printed([*(styled((line, "")) for line in lines), *notes(result.incomplete)])
 
 
 def _call_node(node: model.CallNode, depth: int, direction: str) -> Text:

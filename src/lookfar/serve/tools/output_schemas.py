@@ -108,8 +108,10 @@ _ENTRY: Final = _object(
 RELATED_ENTRIES: Final = _object(
     "entries",
     collection=_TEXT, uri=_TEXT, title=_TEXT, heading_path=_TEXTS, entries=_list(_ENTRY),
-    totals=_COUNTS, generation=_INTEGER, incomplete=_OBJECTS,
+    totals=_COUNTS, generation=_INTEGER, incomplete=_OBJECTS, source=_TEXT, target=_TEXT,
+    steps=_OBJECTS, complete=_TRUTH, searched_all=_TRUTH, reverse=_TRUTH, callers=_OBJECTS,
 )  # fmt: skip
+"""``steps`` and the keys after it for the way to another definition, which has no entries."""
 
 STATE: Final = _object(
     "collections",

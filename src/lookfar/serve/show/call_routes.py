@@ -1,0 +1,60 @@
+"""Say how one definition reaches another, for people and for models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lookfar.errors import how_many
+from lookfar.model import CallRoute, CallStep
+from lookfar.serve.show.printable import safe_name
+
+
+def list_steps(route: CallRoute) -> Iterator[str]:
+    """Yield the definitions on the way: each path with the lines that matter, which are indented.
+
+    How a definition was reached, if the index cannot prove it, stands after its name.
+    """
+    doubt = ""
+    for step in route.steps:
+        yield safe_name(f"{step.uri}:{step.line}-{step.end_line}  {step.name}{doubt}")
+        yield f"  {step.line}| {safe_name(step.signature)}"
+        if step.calls and step.calls[0] != step.line:
+            yield f"  {step.calls[0]}| {safe_name(step.call)}"
+        if len(step.calls) > 1:
+            yield f"  also on lines {', '.join(map(str, step.calls[1:]))}"
+        doubt = _describe_doubt(step)
+
+
+def _describe_doubt(step: CallStep) -> str:
+    if step.link == "name":
+        return f"  (by name only: {how_many(step.namesakes, 'definition')} called so)"
+    return {"override": "  (overrides it)", "mention": "  (named there, not called)"}.get(
+        step.link or "", ""
+    )
+
+
+def describe_route(route: CallRoute) -> list[str]:
+    """Say whether a way was found, and whether the index resolved each call on it."""
+    ways = f"from {route.source} to {route.target}"
+    if route.steps:
+        count = how_many(len(route.steps) - 1, "step")
+        doubts = sum(step.link not in ("call", None) for step in route.steps)
+        state = "complete: the index resolved each call"
+        if doubts:
+            state = f"not complete: {how_many(doubts, 'link')} not proven by the index, marked ()"
+        return [safe_name(f"{count} {ways}; {state}.")]
+    lines = [f"No way {ways} was found by calls, overrides or mentions."]
+    if not route.searched_all:
+        lines.append("The search ended before it had seen everything that the first one reaches.")
+    if route.reverse:
+        lines.append(f"But {route.target} reaches {route.source}: swap them.")
+    callers = [
+        f"{node.uri}:{node.calls[0] if node.calls else node.line} {node.name}".rstrip()
+        for node in route.callers
+    ]
+    called = f"{route.target} is called by: {'; '.join(callers)}"
+    lines.append(called if callers else f"No call to {route.target} is certain.")
+    mentions = "; ".join(f"{uri}:{line}" for uri, line in route.mentions)
+    if mentions:
+        lines.append(f"The name is mentioned in: {mentions}")
+    return [safe_name(line) for line in lines]
