@@ -101,12 +101,24 @@ def install_links() -> str:
     )
 
 
-def copy_skill() -> None:
-    """Give the plugin the skill that the server serves."""
-    target = ROOT / "plugin" / "skills" / "lookfar" / "SKILL.md"
-    if target.read_text(encoding="utf-8") != (text := load_skill().text):
-        target.write_text(text, encoding="utf-8", newline="\n")
-        sys.stdout.write(f"renewed {target.relative_to(ROOT)}\n")
+def copy_to_plugin() -> None:
+    """Give the plugin the skill that the server serves, and what setup writes for agents."""
+    setup = ROOT / "src" / "lookfar" / "serve" / "setup"
+    for name, text in (
+        ("skills/lookfar/SKILL.md", load_skill().text),
+        ("agents/explorer.md", plugin_explorer((setup / "explorer.md").read_text("utf-8"))),
+        ("hooks/grep_hint.py", (setup / "grep_hint.py").read_text("utf-8")),
+    ):
+        target = ROOT / "plugin" / name
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(text, encoding="utf-8", newline="\n")
+            sys.stdout.write(f"renewed {target.relative_to(ROOT)}\n")
+
+
+def plugin_explorer(text: str) -> str:
+    """Return the subagent for the plugin, whose name comes before that of each of its agents."""
+    return text.replace("name: lookfar-explorer", "name: explorer")
 
 
 Way = tuple[click.Command, ...]
@@ -300,7 +312,7 @@ def main() -> None:
                 page.write_text(after, encoding="utf-8")
                 sys.stdout.write(f"renewed {page.relative_to(ROOT)}\n")
         os.chdir(ROOT)
-    copy_skill()
+    copy_to_plugin()
 
 
 if __name__ == "__main__":

@@ -270,7 +270,13 @@ def test_icons_are_square(path: str) -> None:
 
 def test_no_published_file_is_ignored_by_git() -> None:
     paths = ["server.json", ".claude-plugin/marketplace.json", "plugin/.mcp.json"]
-    paths += ["plugin/skills/lookfar/SKILL.md", "bundle/manifest.json", "bundle/icon.png"]
+    paths += ["plugin/skills/lookfar/SKILL.md", "plugin/agents/explorer.md"]
+    paths += [
+        "plugin/hooks/hooks.json",
+        "plugin/hooks/grep_hint.py",
+        "bundle/manifest.json",
+        "bundle/icon.png",
+    ]
     if not (ROOT / ".git").exists():
         pytest.skip("this is not a clone")
     ignored = subprocess.run(["git", "check-ignore", *paths], cwd=ROOT, capture_output=True)

@@ -605,6 +605,9 @@ class ServeSettings:
     enhanced_descriptions: bool = setting(False, "Use longer tool descriptions.")
     write: bool = setting(False, "Offer tools that write.", trusted=True)
     daemon: bool = setting(True, "Let commands use a running daemon.", trusted=True)
+    grep_hint: bool = setting(
+        True, "Let the hook of setup mention Lookfar to an agent whose grep found nothing."
+    )
     idle_minutes: int = setting(
         15, "The daemon exits after being idle for so long.", low=1, high=10_080, trusted=True
     )

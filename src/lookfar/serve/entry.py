@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Final
 
 from lookfar.serve.daemon.session_options import parse_plain_session
@@ -30,6 +31,9 @@ def _read_names_as_utf8() -> None:
 
 
 def _run() -> None:
+    if sys.argv[1:] == ["grep-hint"] and not sys.stdin.isatty():
+        _print_grep_hint()
+        return
     session = parse_plain_session(sys.argv[1:])
     if session is None or session[1].get("no_daemon"):
         from lookfar.serve.cli.main import cli
@@ -39,3 +43,16 @@ def _run() -> None:
     from lookfar.serve.daemon.client_session import run_mcp
 
     sys.exit(run_mcp(*session))
+
+
+def _print_grep_hint() -> None:
+    """Answer a hook; the settings are read only if there is something to say."""
+    from lookfar.serve.setup.grep_hint import print_hint, read_hint
+
+    with suppress(Exception):  # A hook must never fail.
+        if hint := read_hint(sys.stdin.read()):
+            from lookfar.config import load
+            from lookfar.serve.daemon.project import project_root
+
+            if load(project_root(os.getcwd())).serve.grep_hint:
+                print_hint(hint)

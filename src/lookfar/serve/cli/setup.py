@@ -43,6 +43,11 @@ from lookfar.serve.cli.options import examples, folder_argument, output_options
 )
 @click.option("--skill", is_flag=True, help="Tell them in a skill (SKILL.md) instead.")
 @click.option(
+    "--helpers/--no-helpers",
+    default=None,
+    help="Claude Code: add a subagent that explores, and a hint after greps in vain (asks).",
+)
+@click.option(
     "--packages/--no-packages",
     default=None,
     help="Index the packages that the project uses, too (asks; off with --yes).",
@@ -59,6 +64,7 @@ def setup(
     undo: bool,
     snippet: bool | None,
     skill: bool,
+    helpers: bool | None,
     packages: bool | None,
     no_index: bool,
     as_json: bool,
@@ -70,8 +76,10 @@ def setup(
     """
     from lookfar.serve.cli.setup_flow import SetupFlow
 
-    if undo and (snippet is not None or skill):
-        raise InvalidArgument("--undo also removes snippets.", hint="Omit --snippet and --skill.")
+    if undo and (snippet is not None or skill or helpers is not None):
+        raise InvalidArgument(
+            "--undo removes all that setup added.", hint="Omit --snippet, --skill and --helpers."
+        )
     if skill and snippet is False:
         raise InvalidArgument("--skill contradicts --no-snippet.", hint="Omit one of them.")
     if as_json and not (yes or dry_run):
@@ -86,5 +94,7 @@ def setup(
     if undo:
         code = flow.undo()
     else:
-        code = flow.run(snippet=snippet, skill=skill, index=not no_index, packages=packages)
+        code = flow.run(
+            snippet=snippet, skill=skill, index=not no_index, packages=packages, helpers=helpers
+        )
     click.get_current_context().exit(code)

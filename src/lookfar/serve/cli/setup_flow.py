@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -35,6 +36,8 @@ from lookfar.serve.show import progress
 from lookfar.serve.show.printable import safe_name
 
 SNIPPET: Final = "snippet"
+_HOOK_KEYS: Final = ("hooks", "PostToolUse")
+_HINT_SECONDS: Final = 5
 
 
 class SetupFlow:
@@ -60,7 +63,13 @@ class SetupFlow:
         self._report = SetupReport(self._machine, as_json=as_json)
 
     def run(
-        self, *, snippet: bool | None, skill: bool, index: bool, packages: bool | None = None
+        self,
+        *,
+        snippet: bool | None,
+        skill: bool,
+        index: bool,
+        packages: bool | None = None,
+        helpers: bool | None = None,
     ) -> int:
         """Set up the clients, and return the exit code."""
         clients = self._choose_clients()
@@ -80,6 +89,8 @@ class SetupFlow:
         else:
             served = [BY_NAME[step.target.client] for step in working]
         self._offer_snippets(served, snippet, skill, seen)
+        if BY_NAME["claude-code"] in served:
+            self._offer_helpers(helpers)
         report: dict[str, Any] | None = None
         trials: list[Trial] = []
         if index and working and not self._dry_run:
@@ -219,6 +230,35 @@ class SetupFlow:
                 continue
             edit = Edit(target, before, edits.encode(before, after))
             question = f"Tell agents in {name} to search with Lookfar instead of grep?"
+            self._carry_out(edit, agreed=bool(wanted), question=question)
+
+    def _offer_helpers(self, wanted: bool | None) -> None:
+        """Offer Claude Code a subagent that explores, and a hint after greps that find nothing."""
+        if wanted is False or (not wanted and (self._yes or self._dry_run)):
+            return
+        scope: Scope = self._scope or "user"
+        folder, settings = self._machine.resolve("{claude_folder}"), "settings.json"
+        if scope == "project" and self._project is not None:
+            # The command is valid on this machine only, and this file is not committed.
+            folder, settings = self._project / ".claude", "settings.local.json"
+        explorer, hint = folder / "agents" / "lookfar-explorer.md", folder / settings
+        command = {"type": "command", "command": shlex.join((*self._launcher, edits.GREP_HINT))}
+        hook = {"matcher": "Grep|Bash", "hooks": [{**command, "timeout": _HINT_SECONDS}]}
+        for title, path, format, keys, entry, question in (
+            ("Explorer subagent", explorer, "agent", (), {}, "Add a subagent that finds places?"),
+            (
+                "Hint after greps", hint, "hook", _HOOK_KEYS, hook,
+                "Mention Lookfar to the agent after a grep that finds nothing?",
+            ),
+        ):  # fmt: skip
+            target = Target("claude-code", title, scope, path, format, keys)  # type: ignore[arg-type]
+            try:
+                before = edits.read(target.real)
+                after = edits.put_entry(target, edits.decode(target, before), entry)
+            except LookfarError as error:
+                self._report.add_failure(target, error)
+                continue
+            edit = Edit(target, before, edits.encode(before, after))
             self._carry_out(edit, agreed=bool(wanted), question=question)
 
     def _guide_files(self, served: Sequence[Client], skill: bool) -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -16,6 +18,8 @@ from lookfar.errors import InvalidArgument, InvalidConfig, PermissionDenied, fro
 from lookfar.serve.setup import jsonc, markdown, toml_text
 from lookfar.serve.setup.malformed import Malformed
 
+GREP_HINT: Final = "grep-hint"
+"""The command of our hook, by which it is recognized."""
 BOM: Final = b"\xef\xbb\xbf"
 _MAX_BYTES: Final = 64_000_000
 _LONG_LINE: Final = 300
@@ -49,7 +53,7 @@ class Target:
     title: str
     scope: str
     path: Path
-    format: Literal["json", "toml", "markdown", "skill"]
+    format: Literal["json", "toml", "markdown", "skill", "agent", "hook"]
     keys: tuple[str, ...] = ()
 
     @property
@@ -155,8 +159,12 @@ def put_entry(target: Target, text: str, entry: Mapping[str, Any]) -> str:
     try:
         if target.format == "markdown":
             return markdown.put(text)
-        if target.format == "skill":
-            return _put_skill(text)
+        if target.format in ("skill", "agent"):
+            return _put_file(target, text)
+        if target.format == "hook":
+            if dict(entry) in (find_entry(target, text) or ()):
+                return text
+            return jsonc.append(drop_entry(target, text), target.keys, dict(entry))
         if target.format == "toml":
             return toml_text.put(text, target.keys, entry)
         if not isinstance(find_entry(target, text), dict):
@@ -171,8 +179,10 @@ def put_entry(target: Target, text: str, entry: Mapping[str, Any]) -> str:
 def drop_entry(target: Target, text: str) -> str:
     """Return the text without our part."""
     try:
-        if target.format in ("markdown", "skill"):
+        if target.format in ("markdown", "skill", "agent"):
             return markdown.drop(text)
+        if target.format == "hook":
+            return jsonc.drop_items(text, target.keys, _is_our_hook)
         if target.format == "toml":
             return toml_text.drop(text, target.keys)
         return jsonc.drop(text, target.keys)
@@ -181,15 +191,27 @@ def drop_entry(target: Target, text: str) -> str:
 
 
 def has_entry(target: Target, text: str) -> bool:
-    if target.format in ("markdown", "skill"):
+    if target.format in ("markdown", "skill", "agent"):
         return markdown.has(text)
+    if target.format == "hook":
+        hooks = find_entry(target, text)
+        return isinstance(hooks, list) and any(map(_is_our_hook, hooks))
     return find_entry(target, text) is not None
 
 
-def _put_skill(text: str) -> str:
+def _put_file(target: Target, text: str) -> str:
+    from lookfar.serve.mcp.skills import load_skill
+
     if text and not markdown.has(text):
-        raise Malformed("it is another skill, not Lookfar's")
-    return markdown.put_skill(text)
+        raise Malformed(f"it is another {target.format}, not Lookfar's")
+    if target.format == "skill":
+        return markdown.put_file(text, load_skill().text)
+    explorer = files("lookfar.serve.setup") / "explorer.md"
+    return markdown.put_file(text, explorer.read_bytes().decode())
+
+
+def _is_our_hook(hook: Any) -> bool:
+    return GREP_HINT in json.dumps(hook)
 
 
 def _invalid(target: Target, why: str) -> InvalidConfig:

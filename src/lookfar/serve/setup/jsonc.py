@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +33,8 @@ class Node:
     value: Any
     members: tuple[Member, ...] | None = None
     """The members of an object; None for any other value."""
+    items: tuple[Node, ...] = ()
+    """The values of a list."""
 
     def find(self, key: str) -> int | None:
         """Return the index of the member with this key; of duplicates the last, which counts."""
@@ -112,13 +114,12 @@ def _parse_object(text: str, start: int) -> Node:
 
 
 def _parse_array(text: str, start: int) -> Node:
-    values: list[Any] = []
+    items: list[Node] = []
     at = _skip_trivia(text, start + 1)
     while not text.startswith("]", at):
-        node = _parse_value(text, at)
-        values.append(node.value)
-        at, _ = _parse_separator(text, node.end, "]")
-    return Node(start, at + 1, values)
+        items.append(_parse_value(text, at))
+        at, _ = _parse_separator(text, items[-1].end, "]")
+    return Node(start, at + 1, [item.value for item in items], items=tuple(items))
 
 
 def _parse_separator(text: str, at: int, closing: str) -> tuple[int, int | None]:
@@ -151,6 +152,43 @@ def put(text: str, path: Sequence[str], value: Any) -> str:
     indent = _indent_at(text, node.start)
     formatted = _format(value, indent, _indent_unit(text), detect_newline(text))
     return text[: node.start] + formatted + text[node.end :]
+
+
+def append(text: str, path: Sequence[str], value: Any) -> str:
+    """Return the text with ``value`` at the end of the list at ``path``, created if needed."""
+    node = _find_node(text, path)
+    if node is not None and not isinstance(node.value, list):
+        raise Malformed(f"{'.'.join(path)} is not a list", text, node.start)
+    if node is None or not node.items:
+        return put(text, path, [value])
+    first, last = node.items[0], node.items[-1]
+    nl, indent = detect_newline(text), _own_indent(text, first.start)
+    new = f" {_inline(value)}"
+    if indent is not None:
+        new = f"{nl}{indent}{_format(value, indent, _indent_unit(text), nl)}"
+    after = _skip_trivia(text, last.end)
+    if text.startswith(",", after):
+        return text[: after + 1] + new + "," + text[after + 1 :]
+    return text[: last.end] + "," + new + text[last.end :]
+
+
+def drop_items(text: str, path: Sequence[str], unwanted: Callable[[Any], bool]) -> str:
+    """Return the text without some values of the list at ``path``, and without an empty list."""
+    while (node := _find_node(text, path)) is not None:
+        items = node.items
+        at = next((at for at, item in enumerate(items) if unwanted(item.value)), None)
+        if at is None:
+            break
+        if len(items) == 1:
+            return drop(text, path)
+        start, end = (items[at - 1].end, items[at].end) if at else (items[0].start, items[1].start)
+        text = text[:start] + text[end:]
+    return text
+
+
+def _find_node(text: str, path: Sequence[str]) -> Node | None:
+    place = _find_member(text, path)
+    return (place[0].members or ())[place[1]].node if place else None
 
 
 def same(one: Any, other: Any) -> bool:

@@ -49,6 +49,7 @@ class Machine:
             "roaming": roaming if self.system == "win32" else xdg,
             "codex": self.env.get("CODEX_HOME") or home / ".codex",
             "claude": self.env.get("CLAUDE_CONFIG_DIR") or home,
+            "claude_folder": self.env.get("CLAUDE_CONFIG_DIR") or home / ".claude",
         }
         return {name: str(folder) for name, folder in folders.items()}
 

@@ -18,25 +18,25 @@ This project is indexed by Lookfar. Use its MCP tools before `grep`, `find` or r
 one by one:
 
 - `search` answers a question in plain words, or a name, with exact passages and their lines.
-- `read` shows a document, a section (`guide.md#Install`) or a definition (`Shelf.put`).
-- `related` shows what links to a document, what it links to, and where a name is used.
+- `read` shows a document, a section (`guide.md#Install`) or a definition (`Shelf.put`); with `find`
+  only the lines that matter.
+- `related` shows what links to a document, where a name is used, and with `to` how one definition
+  reaches another.
 
-Cite what they give by file and lines. Fall back to `grep` only to list every occurrence of a
-string.
+Cite what they give by file and lines. `grep` is as good for an exact string that you know.
 """
 
 
-def put_skill(text: str) -> str:
-    """Return the skill that the server serves, with its body between our marks.
+def put_file(text: str, ours: str) -> str:
+    """Return a file of ours, with what follows its front matter between our marks.
 
-    An existing skill keeps its front matter, which the user may have changed.
+    An existing file keeps its front matter, which the user may have changed.
     """
-    from lookfar.serve.mcp.skills import load_skill
-
-    skill = load_skill()
+    _, front_matter, body = ours.split("---\n", 2)
+    body = body.lstrip("\n")
     if text:
-        return put(text, skill.body)
-    return f"{skill.text.removesuffix(skill.body)}{BEGIN}\n{skill.body}{END}\n"
+        return put(text, body)
+    return f"---\n{front_matter}---\n\n{BEGIN}\n{body}{END}\n"
 
 
 def put(text: str, advice: str = ADVICE) -> str:
