@@ -13,6 +13,8 @@ from lookfar.collections.receipts import RECEIPTS_FILE, ReceiptBook
 from lookfar.errors import LookfarError
 from lookfar.library import Library
 from lookfar.model import Receipts, SessionReceipt
+from lookfar.retrieve.answer.pack import tokens
+from lookfar.serve.mcp.server import _present, _refuse
 from lookfar.serve.show import render
 from lookfar.serve.tools.table import TOOLS
 from lookfar.serve.tools.tool import Session
@@ -117,17 +119,23 @@ def test_every_tool_counts_for_its_client_session(tmp_path: Path) -> None:
             tools["read"].run(one, {"target": "guide.md"}, Quiet()),
         ]
         tools["status"].run(other, {}, Quiet())
-        with pytest.raises(LookfarError):
+        with pytest.raises(LookfarError) as refused:
             tools["read"].run(one, {"target": "nothing.md"}, Quiet())
         [state] = library.statuses()
         assert state.receipts is not None
-        first, second = state.receipts.sessions
-        assert (first.client, first.calls) == ("tester", 2)
-        assert first.tokens == sum(result.cost for result in results)
+        second, first = state.receipts.sessions  # The latest is the last.
+        assert (first.client, first.calls) == ("tester", 3), "a refused call is one, too"
+        seen = [_text_of(_present(result, "text")) for result in results]
+        seen.append(_text_of(_refuse(tools["read"], refused.value)))
+        assert first.tokens == sum(map(tokens, seen)), "what a model reads, once"
         assert (second.client, second.calls) == ("tester", 1)
         said = tools["status"].run(other, {}, Quiet()).text
-        assert f"session tester since {first.started_at}: 2 calls, {first.tokens:,} tokens" in said
-        assert f"2 calls, {first.tokens:,} tokens" in render.status(state)
+        assert f"session tester since {first.started_at}: 3 calls, {first.tokens:,} tokens" in said
+        assert f"3 calls, {first.tokens:,} tokens" in render.status(state)
+
+
+def _text_of(result: Any) -> str:
+    return "\n".join(block.text for block in result.content)
 
 
 def test_an_answer_says_what_it_costs_and_status_sums_up(tmp_path: Path) -> None:

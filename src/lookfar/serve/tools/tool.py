@@ -107,6 +107,16 @@ class Result:
         return tokens(content) + _AROUND_A_PASSAGE * (1 + len(self.passages))
 
     @property
+    def shown(self) -> str:
+        """What a model reads of it where a client shows the texts."""
+        if self.verbatim:
+            return as_json(self.shape)
+        passages = (
+            f"{passage.line}\n{part_of(self.data, passage.at)}" for passage in self.passages
+        )
+        return "\n".join(filter(None, (self.body, self.text, *passages)))
+
+    @property
     def brief(self) -> Json:
         """The data, with texts shortened to what ``body`` shows."""
         if not self.excerpts:
@@ -115,6 +125,10 @@ class Result:
         for path, excerpt in self.excerpts.items():
             part_of(data, path[:-1])[path[-1]] = excerpt
         return data
+
+
+def as_json(shape: Any) -> str:
+    return json.dumps(shape, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def copy_of(data: Any) -> Any:
@@ -200,11 +214,11 @@ class Session:
         reachable = REACHABLE.get()
         return self._library.only(reachable) if reachable else self._library
 
-    def record(self, client: str, result: Result) -> None:
-        """Count a call and its result in the receipts; the web page has no name, nor tokens."""
+    def record(self, client: str, shown: str) -> None:
+        """Count a call and what a model reads of it; the web page has no name, nor tokens."""
         if client and not isinstance(self._library, LookfarError):
             name = f"{self._number} {client}"  # Several programs may share a session over HTTP.
-            receipt = SessionReceipt(name, client, self._started_at, 1, result.cost)
+            receipt = SessionReceipt(name, client, self._started_at, 1, tokens(shown))
             self.library.record_call(receipt)
 
     @property
@@ -303,14 +317,23 @@ class Tool:
             )
         given = self.parse(arguments)
         with session.call():
-            result = None
-            if self.by_reader and session.readers is not None:
-                result = session.readers.answer(self, session, arguments, call)
-            if result is None:
-                with nullcontext() if self.light else TURNS.take(session):
-                    result = self.handler(session, given, call)
-            session.record(call.client, result)
+            try:
+                result = self._answer(session, arguments, given, call)
+            except LookfarError as error:
+                session.record(call.client, as_json(self.refusal(error)))
+                raise
+            session.record(call.client, result.shown)
             return result
+
+    def _answer(
+        self, session: Session, arguments: Mapping[str, Any], given: Input, call: Call
+    ) -> Result:
+        if self.by_reader and session.readers is not None:
+            result = session.readers.answer(self, session, arguments, call)
+            if result is not None:
+                return result
+        with nullcontext() if self.light else TURNS.take(session):
+            return self.handler(session, given, call)
 
 
 def offered(tools: Iterable[Tool], write: bool) -> tuple[Tool, ...]:
