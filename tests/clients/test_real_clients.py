@@ -88,6 +88,8 @@ def test_the_plugin_is_installed_and_connects(user: User) -> None:
     user.run("claude", "plugin", "install", "lookfar@lookfar")
     details = user.run("claude", "plugin", "details", "lookfar")
     assert "Skills (1)  lookfar" in details
+    assert "Agents (1)  explorer" in details
+    assert "Hooks (1)  PostToolUse" in details
     assert "MCP servers (1)  lookfar" in details
     line = line_about(user.run("claude", "mcp", "list"), "plugin:lookfar:lookfar")
     assert "Connected" in line, line

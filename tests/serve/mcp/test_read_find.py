@@ -91,7 +91,16 @@ def test_a_class_lists_its_members_and_a_module_its_definitions(local: Agent) ->
     assert [member["title"] for member in data(module)["members"]] == [
         "LIMIT", "Shelf", "overflow_report",
     ]  # fmt: skip
-    assert "members" not in said(local.call("read", target="guide.md", find="ninety"))
+    assert "Sections" not in said(local.call("read", target="guide.md", find="ninety"))
+    lost = said(local.call("read", target="guide.md", find="nowhere-to-be-seen"))
+    assert "Sections: Part 0 3, Part 1 " in lost
+
+
+def test_a_short_text_is_given_whole_even_if_nothing_matches(local: Agent) -> None:
+    """Seen to fail: a mail of nine lines that was chosen for its subject stayed unread."""
+    text = said(local.call("read", target="guide.md#Keys", find="expiry of certificates"))
+    assert "No line matches 'expiry of certificates'. The text is short; all of it:" in text
+    assert "ninety days" in text
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ _AROUND: Final = 2
 _BRIDGED: Final = 3
 """A gap of at most this many lines is quoted, too: a mark would save almost nothing."""
 _SHORT: Final = 300
-"""A text with at most this many tokens is quoted whole."""
+"""A text with at most this many tokens is quoted whole, even if nothing matches."""
 _LONGEST_LINE: Final = 600
 _WEAKEST: Final = 0.5
 """A line with less than this share of the best line's weight does not count as a match."""
@@ -125,8 +125,6 @@ def find_in_text(reading: Reading, outline: Outline | None, wanted: str, budget:
         for number in text.signature(section)[:1]:
             named.add(section.ordinal)
             matches.setdefault(number, _Match(1.0, 0))
-    if not matches:
-        return Found("", 0, ())
     quote = _Quote(text, matches)
     if tokens(reading.text) <= min(_SHORT, budget):
         return Found("\n".join(quote.lines(text.numbers)), len(matches), ())

@@ -273,8 +273,10 @@ def _find_in_targets(session: Session, given: ReadInput, targets: Sequence[str])
                 {"line": member.span.start_line, "title": member.title} for member in members
             ]
             where = [_where(reading, data, session.write), _count_matches(wanted, reading, part)]
-            if members:
-                where.append(_name_members(members))
+            is_code = tree is not None and bool(tree.symbols)
+            # The headings of a page are of use only where nothing matches.
+            if members and (is_code or not part.text):
+                where.append(_name_members(members, "Members" if is_code else "Sections"))
             path = ("readings", at, "text") if given.targets else ("text",)
             passages.append(Passage(path, "\n".join(where), data["cite"], reading.uri))
             shapes.append(data)
@@ -294,7 +296,8 @@ def _read_outline(session: Session, reading: Reading) -> Outline | None:
 
 def _count_matches(wanted: str, reading: Reading, found: Found) -> str:
     if not found.matches:
-        return safe_name(f"No line matches {wanted!r:.80}.")
+        whole = " The text is short; all of it:" if found.text else ""
+        return safe_name(f"No line matches {wanted!r:.80}.{whole}")
     count = how_many(found.matches, "matching line")
     if not found.left:
         return count
@@ -304,11 +307,14 @@ def _count_matches(wanted: str, reading: Reading, found: Found) -> str:
 
 
 def _list_members(reading: Reading, tree: Outline | None) -> list[Section]:
-    """Return what a class or module that was read as a whole defines itself."""
-    if tree is None or not tree.symbols:
+    """Return what a class, module or section that was read as a whole has directly below it."""
+    if tree is None:
         return []
     if not reading.heading_path:
-        return [section for section in tree.sections if len(section.path) == 1]
+        outer = [section for section in tree.sections if len(section.path) == 1]
+        if len(outer) == 1 and not tree.symbols:  # The title of a page.
+            outer = [section for section in tree.sections if len(section.path) == 2]
+        return outer
     lines = reading.span.start_line, reading.span.end_line
     return [
         section
@@ -320,10 +326,10 @@ def _list_members(reading: Reading, tree: Outline | None) -> list[Section]:
     ]
 
 
-def _name_members(members: Sequence[Section]) -> str:
+def _name_members(members: Sequence[Section], label: str) -> str:
     names = [f"{member.title} {member.span.start_line}" for member in members[:_MOST_MEMBERS]]
     more = len(members) - len(names)
-    return safe_name(f"Members: {', '.join(names)}{f' and {more:,} more' if more else ''}")
+    return safe_name(f"{label}: {', '.join(names)}{f' and {more:,} more' if more else ''}")
 
 
 def _cut(text: str, budget: int) -> str:
