@@ -9,12 +9,12 @@ from lookfar.collections.read_documents import locate_part
 from lookfar.common.target import Target
 from lookfar.errors import InvalidArgument
 from lookfar.model import CallDirection, CallGraph, CallRoute, RelatedEntry
-from lookfar.retrieve.calls.code_files import is_test_file
+from lookfar.retrieve.calls.code_files import CodeFiles, is_test_file
 from lookfar.retrieve.neighbours import call_relations
 from lookfar.retrieve.neighbours.call_relations import check_bounds, find_place, walk_calls
 from lookfar.retrieve.neighbours.related import find_related
 
-_MOST_MENTIONS: Final = 8
+_MOST_MENTIONS: Final = 20
 
 
 def find_calls(
@@ -74,6 +74,7 @@ def find_route(
             mentions: list[RelatedEntry] = []
             if not steps:
                 mentions, _ = find_related(snapshot, parts[1], ["mentions"], _MOST_MENTIONS)
+            code = CodeFiles(snapshot).documents
             return CallRoute(
                 collection=name or collection.name,
                 generation=snapshot.generation,
@@ -85,7 +86,9 @@ def find_route(
                 reverse=reverse,
                 callers=tuple(callers),
                 mentions=tuple(
-                    (entry.uri, entry.line) for entry in mentions if not is_test_file(entry.uri)
+                    (entry.uri, entry.line)
+                    for entry in mentions
+                    if entry.uri in code and not is_test_file(entry.uri)
                 ),
                 incomplete=(*note_held(snapshot), *notes),
             )

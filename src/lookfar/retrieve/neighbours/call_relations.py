@@ -19,7 +19,6 @@ _IMPACT_DEPTH: Final = 3
 _TEST_DEPTH: Final = 5
 _MOST_LISTED: Final = 300
 _LONGEST_LINE: Final = 100
-_MOST_CALLERS: Final = 12
 
 
 class Part(NamedTuple):
@@ -107,7 +106,7 @@ def find_route(
         nodes, _ = Graph(files).walk(end, "callers", _IMPACT_DEPTH, _MOST_LISTED, only_tests=False)
     proven = bool(back) and all(step.link in ("call", None) for step in back)
     callers = [node for node in nodes if node.certain and not node.test]
-    return [], searched_all, proven, callers[:_MOST_CALLERS]
+    return [], searched_all, proven, callers
 
 
 def _find_node(snapshot: Snapshot, files: CodeFiles, part: Part) -> Place:

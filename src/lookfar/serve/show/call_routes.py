@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from lookfar.errors import how_many
 from lookfar.model import CallRoute, CallStep
 from lookfar.serve.show.printable import safe_name
+
+_MOST: Final = 8
+"""Callers, and documents with mentions, that are named where there is no way."""
 
 
 def list_steps(route: CallRoute) -> Iterator[str]:
@@ -50,11 +54,11 @@ def describe_route(route: CallRoute) -> list[str]:
         lines.append(f"But {route.target} reaches {route.source}: swap them.")
     callers = [
         f"{node.uri}:{node.calls[0] if node.calls else node.line} {node.name}".rstrip()
-        for node in route.callers
+        for node in route.callers[:_MOST]
     ]
     called = f"{route.target} is called by: {'; '.join(callers)}"
     lines.append(called if callers else f"No call to {route.target} is certain.")
-    mentions = "; ".join(f"{uri}:{line}" for uri, line in route.mentions)
+    mentions = "; ".join(f"{uri}:{line}" for uri, line in route.mentions[:_MOST])
     if mentions:
         lines.append(f"The name is mentioned in: {mentions}")
     return [safe_name(line) for line in lines]

@@ -395,7 +395,7 @@ READ = Tool(
     ReadInput,
     _read,
     advice="If its lines are not enough, `{name}` the two or three best places in one call"
-    " (targets).",
+    " (targets; find for long ones).",
     always_listed=True,
     lean=True,
     by_reader=True,
