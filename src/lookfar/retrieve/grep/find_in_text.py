@@ -22,7 +22,7 @@ from lookfar.retrieve.locate.symbols import match_names
 from lookfar.store.keywords.analyser import terms_of
 
 _AROUND: Final = 2
-"""Lines quoted before and after a matching line."""
+"""Lines quoted before and after a matching line, if there is room."""
 _BRIDGED: Final = 3
 """A gap of at most this many lines is quoted, too: a mark would save almost nothing."""
 _SHORT: Final = 300
@@ -128,12 +128,14 @@ def find_in_text(reading: Reading, outline: Outline | None, wanted: str, budget:
     quote = _Quote(text, matches)
     if tokens(reading.text) <= min(_SHORT, budget):
         return Found("\n".join(quote.lines(text.numbers)), len(matches), ())
+    parts = sorted(_group(text, matches, named), key=lambda part: -part.weight)
+    around = _AROUND
+    while around and sum(tokens(quote.part(part, around)) for part in parts) > budget:
+        around -= 1  # Rather more matches than more lines around them.
     chosen: list[tuple[int, str]] = []
     left: list[int] = []
-    for part in sorted(_group(text, matches, named), key=lambda part: -part.weight):
-        quoted = quote.part(part, _AROUND)
-        if tokens(quoted) > budget:
-            quoted = quote.part(part, 0)
+    for part in parts:
+        quoted = quote.part(part, around)
         if tokens(quoted) > budget and not chosen:
             best = sorted(part.lines, key=lambda number: -matches[number].weight)
             kept = _fit(quote, part, best, budget)

@@ -41,6 +41,8 @@ _LARGE = 2_500
 _BEGINNING = 500
 _OUTLINE = 700
 _MOST_MEMBERS = 60
+_MOST_MEMBERS_BESIDE = 20
+"""Beside lines that match."""
 _MOST_LEFT = 12
 """Matching lines that are named instead of shown."""
 _SHORT_REST = 10
@@ -268,15 +270,18 @@ def _find_in_targets(session: Session, given: ReadInput, targets: Sequence[str])
         for at, (reading, tree, part) in enumerate(zip(readings, outlines, found, strict=True)):
             data = {**json_shapes.found(reading, part), **_shape(reading, part.text)}
             data["truncated"] = True
-            members = _list_members(reading, tree)
-            data["members"] = [
-                {"line": member.span.start_line, "title": member.title} for member in members
-            ]
             where = [_where(reading, data, session.write), _count_matches(wanted, reading, part)]
-            is_code = tree is not None and bool(tree.symbols)
+            members = _list_members(reading, tree)
+            data["members"] = []
             # The headings of a page are of use only where nothing matches.
-            if members and (is_code or not part.text):
-                where.append(_name_members(members, "Members" if is_code else "Sections"))
+            if members and tree is not None and (tree.symbols or not part.text):
+                most = _MOST_MEMBERS_BESIDE if part.text else _MOST_MEMBERS
+                chosen = _choose_members(members, tree, most)
+                data["members"] = [
+                    {"line": member.span.start_line, "title": member.title} for member in chosen
+                ]
+                label = "Members" if tree.symbols else "Sections"
+                where.append(_name_members(label, chosen, len(members) - len(chosen)))
             path = ("readings", at, "text") if given.targets else ("text",)
             passages.append(Passage(path, "\n".join(where), data["cite"], reading.uri))
             shapes.append(data)
@@ -326,10 +331,16 @@ def _list_members(reading: Reading, tree: Outline | None) -> list[Section]:
     ]
 
 
-def _name_members(members: Sequence[Section], label: str) -> str:
-    names = [f"{member.title} {member.span.start_line}" for member in members[:_MOST_MEMBERS]]
-    more = len(members) - len(names)
-    return safe_name(f"{label}: {', '.join(names)}{f' and {more:,} more' if more else ''}")
+def _choose_members(members: Sequence[Section], tree: Outline, most: int) -> list[Section]:
+    """Return at most so many members, rather functions than constants, in their order."""
+    constants = {symbol.section for symbol in tree.symbols if symbol.kind == "constant"}
+    kept = sorted(members, key=lambda member: member.ordinal in constants)[:most]
+    return sorted(kept, key=lambda member: member.ordinal)
+
+
+def _name_members(label: str, members: Sequence[Section], more: int) -> str:
+    names = ", ".join(f"{member.title} {member.span.start_line}" for member in members)
+    return safe_name(f"{label}: {names}{f' and {more:,} more' if more else ''}")
 
 
 def _cut(text: str, budget: int) -> str:
