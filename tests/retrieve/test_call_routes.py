@@ -156,6 +156,17 @@ def test_whole_classes_and_files_reach_each_other(library: Library) -> None:
     assert library.call_route("src/ledger.py#open_book", "write_down").complete
 
 
+def test_a_class_has_what_it_inherits(library: Library) -> None:
+    """Seen to fail: the way from a subclass began only at its own methods."""
+    assert [step.name for step in library.call_route("PaperLedger", "add_up").steps] == [
+        "Ledger.total", "add_up",
+    ]  # fmt: skip
+    route = library.call_route("PaperLedger.report", "add_up")
+    assert (route.source, len(route.steps)) == ("PaperLedger.report", 3)
+    with pytest.raises(NotFound):
+        library.call_route("PaperLedger.sing", "add_up")
+
+
 def test_what_is_not_a_definition_is_refused(library: Library) -> None:
     with pytest.raises(InvalidArgument, match="not a definition"):
         library.call_route("src/batch.py:1-3", "pay")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 from lookfar.collections.collection import Collection, note_held
 from lookfar.collections.read_documents import locate_part
 from lookfar.common.target import Target
-from lookfar.errors import InvalidArgument
+from lookfar.errors import InvalidArgument, NotFound
 from lookfar.model import CallDirection, CallGraph, CallRoute, RelatedEntry
-from lookfar.retrieve.calls.code_files import CodeFiles, is_test_file
+from lookfar.ports import Snapshot
+from lookfar.retrieve.calls.code_files import CodeFiles, Place, is_test_file
 from lookfar.retrieve.neighbours import call_relations
-from lookfar.retrieve.neighbours.call_relations import check_bounds, find_place, walk_calls
+from lookfar.retrieve.neighbours.call_relations import Part, check_bounds, find_place, walk_calls
 from lookfar.retrieve.neighbours.related import find_related
 
 _MOST_MENTIONS: Final = 20
@@ -69,17 +71,20 @@ def find_route(
     def look() -> CallRoute:
         notes = collection.freshen(None) if collection.was_indexed else []
         with collection.store.snapshot() as snapshot:
-            parts = [locate_part(snapshot, wanted) for wanted in (source, target)]
-            steps, searched_all, reverse, callers = call_relations.find_route(snapshot, *parts)
+            begin, end = (_locate(snapshot, wanted) for wanted in (source, target))
+            steps, searched_all, reverse, callers = call_relations.find_route(
+                snapshot, begin.place, end.place
+            )
+            code = CodeFiles(snapshot).documents
             mentions: list[RelatedEntry] = []
             if not steps:
-                mentions, _ = find_related(snapshot, parts[1], ["mentions"], _MOST_MENTIONS)
-            code = CodeFiles(snapshot).documents
+                named = Part("", name=end.name)
+                mentions, _ = find_related(snapshot, named, ["mentions"], _MOST_MENTIONS)
             return CallRoute(
                 collection=name or collection.name,
                 generation=snapshot.generation,
-                source=parts[0].name or parts[0].uri,
-                target=parts[1].name or parts[1].uri,
+                source=begin.name,
+                target=end.name,
                 steps=tuple(steps),
                 complete=bool(steps) and all(step.link in ("call", None) for step in steps),
                 searched_all=searched_all,
@@ -94,3 +99,23 @@ def find_route(
             )
 
     return collection.healing.run(look)
+
+
+class _Located(NamedTuple):
+    name: str
+    place: Place
+
+
+def _locate(snapshot: Snapshot, wanted: str | Target) -> _Located:
+    """Return a definition or source file; a method also by the name of a class that inherits it."""
+    try:
+        part = locate_part(snapshot, wanted)
+        return _Located(part.name or part.uri, call_relations.find_node(snapshot, part))
+    except NotFound:
+        owner, _, member = wanted.rpartition(".") if isinstance(wanted, str) else ("", "", "")
+        with suppress(NotFound, InvalidArgument):
+            above = call_relations.find_node(snapshot, locate_part(snapshot, owner))
+            place = call_relations.find_inherited(snapshot, above, member)
+            if place is not None:
+                return _Located(str(wanted), place)
+        raise

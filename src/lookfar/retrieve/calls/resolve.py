@@ -88,8 +88,12 @@ class Resolver:
             return self._look_up(file, section, name, 0)[0]
         return self._find_member(self._evaluate(file, section, receiver, 0), name, 0)[0]
 
+    def find_member(self, owner: Place, name: str) -> tuple[Place, ...]:
+        """Return the definitions of a member of a class, also of an inherited one."""
+        return self._find_member(Value("class", (owner,)), name, 0)[0]
+
     def list_ancestors(self, place: Place) -> list[Place]:
-        """Return a class and its known parents."""
+        """Return a class and its parents; an unknown one has section -1."""
         return list(self._list_classes(Value("class", (place,)), 0))
 
     def _is_one(self, places: Sequence[Place]) -> bool:

@@ -71,6 +71,16 @@ class Routes:
         self.finished = True
         """Whether the last search looked at everything that can be reached."""
 
+    def find_member(self, owner: Place, name: str) -> Place | None:
+        """Return a member of a class, also if the class inherits it."""
+        return next(iter(self._resolver.find_member(owner, name)), None)
+
+    def list_usable(self, place: Place) -> list[Place]:
+        """Return a definition and those inside it; for a class also what it inherits."""
+        above = [] if place.section < 0 else self._resolver.list_ancestors(place)
+        known = [other for other in above if other != place and other.section >= 0]
+        return [inner for owner in (place, *known) for inner in self.list_inside(owner)]
+
     def list_inside(self, place: Place) -> list[Place]:
         """Return a definition and those inside it; for section -1 all of its file."""
         file = self._files.file(place.document)
@@ -84,6 +94,7 @@ class Routes:
     def find(self, starts: Iterable[Place], goals: Iterable[Place]) -> list[RouteStep]:
         """Return the best route from one of the starts to one of the goals; empty if none."""
         ends, begins = set(goals), [*starts]
+        begins = [place for place in begins if place not in ends] or begins
         ends.difference_update(begins)
         tests_too = any(map(self._is_test, begins))
         waiting = [(0, 0, number, place) for number, place in enumerate(begins)]
@@ -134,7 +145,11 @@ class Routes:
         # Making an object runs its constructor, not its other methods.
         sources = [place]
         if symbol.kind in CONTAINERS:
-            sources = sorted(self._graph.same_targets(place))
+            classes = [
+                above for above in self._resolver.list_ancestors(place) if above.section >= 0
+            ]
+            made = (sorted(self._graph.same_targets(above)) for above in classes)
+            sources = [place, *next((some for some in made if len(some) > 1), ())]
         for source in sources:
             alone = source == place and symbol.kind in CONTAINERS
             for link in self._graph.callees(source, nested=not alone):

@@ -84,14 +84,13 @@ def walk_calls(
 
 
 def find_route(
-    snapshot: Snapshot, source: Part, target: Part
+    snapshot: Snapshot, begin: Place, end: Place
 ) -> tuple[list[CallStep], bool, bool, list[CallNode]]:
     """Return the way from one definition or file to another, whether all was searched, whether
     there is only a way back, and without a way what calls the target."""
     files = CodeFiles(snapshot)
     routes, texts = Routes(files), _Texts(snapshot)
-    begin, end = (_find_node(snapshot, files, part) for part in (source, target))
-    steps = routes.find(routes.list_inside(begin), routes.list_inside(end))
+    steps = routes.find(routes.list_usable(begin), routes.list_inside(end))
     if steps:
         following = [*(step.place for step in steps[1:]), steps[-1].place]
         counts = [len(routes.list_namesakes(place)) for place in following]
@@ -100,7 +99,7 @@ def find_route(
         ]
         return made, True, False, []
     searched_all = routes.finished
-    back = routes.find(routes.list_inside(end), routes.list_inside(begin))
+    back = routes.find(routes.list_usable(end), routes.list_inside(begin))
     nodes: list[CallNode] = []
     if end.section >= 0:
         nodes, _ = Graph(files).walk(end, "callers", _IMPACT_DEPTH, _MOST_LISTED, only_tests=False)
@@ -109,11 +108,17 @@ def find_route(
     return [], searched_all, proven, callers
 
 
-def _find_node(snapshot: Snapshot, files: CodeFiles, part: Part) -> Place:
+def find_inherited(snapshot: Snapshot, owner: Place, name: str) -> Place | None:
+    """Return a member that a class inherits."""
+    return Routes(CodeFiles(snapshot)).find_member(owner, name)
+
+
+def find_node(snapshot: Snapshot, part: Part) -> Place:
     """Return a definition, or for a whole source file its document with section -1."""
+    documents = CodeFiles(snapshot).documents
     place = find_place(snapshot, part.uri, part.start, part.name)
-    if place is None and not part.name and part.end is None and part.uri in files.documents:
-        place = Place(files.documents[part.uri], -1)
+    if place is None and not part.name and part.end is None and part.uri in documents:
+        place = Place(documents[part.uri], -1)
     if place is None:
         raise InvalidArgument(
             f"{part.uri!r} is not a definition in source code.",
