@@ -163,8 +163,16 @@ def test_a_class_has_what_it_inherits(library: Library) -> None:
     ]  # fmt: skip
     route = library.call_route("PaperLedger.report", "add_up")
     assert (route.source, len(route.steps)) == ("PaperLedger.report", 3)
-    with pytest.raises(NotFound):
-        library.call_route("PaperLedger.sing", "add_up")
+    for ask in (lambda: library.call_route("PaperLedger.sing", "add_up"),
+                lambda: library.read("PaperLedger.sing")):  # fmt: skip
+        with pytest.raises(NotFound):
+            ask()
+
+
+def test_an_inherited_method_is_read_by_the_name_of_the_subclass(library: Library) -> None:
+    reading = library.read("PaperLedger.report")
+    assert (reading.uri, reading.heading_path) == ("src/ledger.py", ("Ledger", "report"))
+    assert reading.text.startswith("    def report(self):")
 
 
 def test_what_is_not_a_definition_is_refused(library: Library) -> None:

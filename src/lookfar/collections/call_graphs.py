@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 from lookfar.collections.collection import Collection, note_held
 from lookfar.collections.read_documents import locate_part
 from lookfar.common.target import Target
-from lookfar.errors import InvalidArgument, NotFound
+from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.model import CallDirection, CallGraph, CallRoute, RelatedEntry
 from lookfar.ports import Snapshot
 from lookfar.retrieve.calls.code_files import CodeFiles, Place, is_test_file
+from lookfar.retrieve.locate.symbols import is_symbol_name
 from lookfar.retrieve.neighbours import call_relations
 from lookfar.retrieve.neighbours.call_relations import Part, check_bounds, find_place, walk_calls
 from lookfar.retrieve.neighbours.related import find_related
@@ -112,10 +113,30 @@ def _locate(snapshot: Snapshot, wanted: str | Target) -> _Located:
         part = locate_part(snapshot, wanted)
         return _Located(part.name or part.uri, call_relations.find_node(snapshot, part))
     except NotFound:
-        owner, _, member = wanted.rpartition(".") if isinstance(wanted, str) else ("", "", "")
-        with suppress(NotFound, InvalidArgument):
+        place = _locate_inherited(snapshot, wanted) if isinstance(wanted, str) else None
+        if place is None:
+            raise
+        return _Located(str(wanted), place)
+
+
+def find_inherited(collection: Collection, target: str) -> Target | None:
+    """Return where a method is that a class inherits, such as ``Child.method``; None if nowhere."""
+
+    def look() -> Target | None:
+        with collection.store.snapshot() as snapshot:
+            place = _locate_inherited(snapshot, target)
+            if place is None:
+                return None
+            file = CodeFiles(snapshot).file(place.document)
+            return Target(file.uri, file.path_of(place.section))
+
+    return collection.healing.run(look) if collection.was_indexed else None
+
+
+def _locate_inherited(snapshot: Snapshot, name: str) -> Place | None:
+    owner, _, member = name.rpartition(".")
+    if owner and is_symbol_name(name):
+        with suppress(NotFound, Ambiguous, InvalidArgument):
             above = call_relations.find_node(snapshot, locate_part(snapshot, owner))
-            place = call_relations.find_inherited(snapshot, above, member)
-            if place is not None:
-                return _Located(str(wanted), place)
-        raise
+            return call_relations.find_inherited(snapshot, above, member)
+    return None

@@ -83,6 +83,10 @@ def read(members: Members, target: str, collection: str, before: int | None = No
     except (NotFound, NotIndexed) as error:
         # Without a name, no folder has it.
         is_ours = not name or name in members.folders
+        if name in members.folders and isinstance(wanted, str):
+            inherited = call_graphs.find_inherited(members.find(name), wanted)
+            if inherited is not None:
+                return read_documents.read(members.find(name), inherited, name=name)
         found = _read_from_package(members, target) if is_ours else None
         if found is not None:
             return found
