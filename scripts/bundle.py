@@ -84,7 +84,7 @@ def find_wheel(dist: Path) -> Path:
         return wheels[0]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "dist"
-        built = next(path for path in build([ROOT], out) if path.suffix == ".whl")
+        built = next(path for path in build(out) if path.suffix == ".whl")
         dist.mkdir(parents=True, exist_ok=True)
         # The temporary folder may be on another file system, from which a file cannot be renamed.
         return Path(shutil.move(built, dist / built.name))

@@ -84,7 +84,7 @@ class User:
             "CI": "1",
         }
 
-    def run(self, *command: object, cwd: Path | None = None) -> str:
+    def run(self, *command: object, cwd: Path | None = None, **variables: str) -> str:
         """Run a command in the project, and return what it says; it must succeed."""
         words = list(map(str, command))
         program = shutil.which(words[0], path=self.env["PATH"])
@@ -92,7 +92,7 @@ class User:
         done = subprocess.run(
             [program, *words[1:]],
             cwd=cwd or self.project,
-            env=self.env,
+            env={**self.env, **variables},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",

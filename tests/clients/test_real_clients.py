@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 
+from clients.fake_model import fake_model
 from clients.programs import User, line_about
 from publish import hosts
 from script_modules import load_script
@@ -38,6 +39,28 @@ def test_claude_code_connects_after_setup(user: User) -> None:
     assert "Connected" in line_about(user.run("claude", "mcp", "list"), "lookfar:")
     user.lookfar("setup", "--undo", "--yes")
     assert "lookfar" not in user.run("claude", "mcp", "list")
+
+
+def test_claude_code_gets_the_explorer_and_hints_after_greps_in_vain(user: User) -> None:
+    user.lookfar("setup", "--client", "claude-code", "--yes", "--helpers")
+    calls: list[tuple[str, dict[str, object]]] = [
+        ("Grep", {"pattern": "renewHarbourKeys"}),
+        ("Bash", {"command": "grep -rn moonshine .", "description": "Search"}),
+        ("Grep", {"pattern": "harbour"}),
+    ]
+    with fake_model(*calls) as model:
+        environment = {"ANTHROPIC_BASE_URL": model.address, "ANTHROPIC_API_KEY": "none"}
+        tools = ("--allowedTools", "Grep,Bash")
+        assert "done" in user.run("claude", "-p", "Where are keys?", *tools, **environment)
+    sent = json.dumps(model.last)
+    assert "- lookfar-explorer: Finds the places" in sent
+    assert {"mcp__lookfar__search", "mcp__lookfar__read"} <= {
+        tool["name"] for tool in model.last["tools"]
+    }
+    assert "PostToolUse:Grep hook additional context: The grep found nothing." in sent
+    assert 'renew harbour keys\\"' in sent
+    assert 'moonshine\\"' in sent
+    assert sent.count("The grep found nothing.") == 2
 
 
 def test_codex_lists_it_as_enabled_after_setup(user: User) -> None:
