@@ -64,6 +64,11 @@ FILES = {
         "    ledger.close()\n"
         "    box.close()\n"
     ),
+    # Keys of data have names, but no calls.
+    "settings.yml": "close: 1\nretry: 2\n",
+    "src/pump.c": (
+        "struct pump { int level; };\n\nvoid drain(struct pump *p) { p->close(); p->retry = 1; }\n"
+    ),
     "src/jobs.py": "def later(work):\n    work()\n",
     "src/closing.py": (
         "class BigLedger:\n    def close(self):\n        seal()\n\n\n"
@@ -148,6 +153,11 @@ def test_a_way_does_not_lead_through_tests(library: Library) -> None:
 
 def test_the_way_back_is_named(library: Library) -> None:
     assert library.call_route("Ledger._store", "run_month").reverse
+
+
+def test_names_in_data_are_no_calls(library: Library) -> None:
+    """Seen to fail with a KeyError: a key of YAML has the name of a method."""
+    assert library.call_route("drain", "seal").steps == ()
 
 
 def test_whole_classes_and_files_reach_each_other(library: Library) -> None:

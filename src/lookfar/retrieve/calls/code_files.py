@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from lookfar.model import CallFacts, CallSite, CodeSymbol, Filters
 from lookfar.ports import Snapshot
 from lookfar.store.keywords.signatures import fold
+from lookfar.text.parse.calls.call_rules import CALL_RULES
 from lookfar.text.parse.calls.facts import decode_facts
 
 CONTAINERS: Final = frozenset(("class", "interface", "struct", "trait", "impl", "enum", "module"))
@@ -159,8 +160,9 @@ class CodeFiles:
             yield from [self.file(document) for document in some]
 
     def named(self, name: str) -> Sequence[Place]:
-        """Return every definition whose name, without its owner, is ``name``."""
-        return self._by_name.get(name, ())
+        """Return every definition with this name, without its owner, whose calls are known."""
+        places = self._by_name.get(name, ())
+        return [place for place in places if self.language_of(place.document) in CALL_RULES]
 
     @cached_property
     def _by_name(self) -> Mapping[str, Sequence[Place]]:

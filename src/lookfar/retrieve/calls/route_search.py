@@ -34,6 +34,8 @@ _MOST_GUESSED: Final = 12
 _MOST_UNPROVEN: Final = 3
 """A route with more links that the index cannot prove would be a guess."""
 _MOST_VISITED: Final = 3_000
+_MOST_TEXTS: Final = 200
+"""Texts of files that are kept in memory."""
 _MOST_OVERRIDES: Final = 100
 _NOT_CODE: Final = re.compile(
     r'"{3}[\s\S]*?"{3}|\'{3}[\s\S]*?\'{3}|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
@@ -68,6 +70,7 @@ class Routes:
         self._files = files
         self._graph = Graph(files)
         self._resolver = Resolver(files)
+        self._lines: dict[str, list[str]] = {}
         self.finished = True
         """Whether the last search looked at everything that can be reached."""
 
@@ -173,13 +176,20 @@ class Routes:
         there = self._files.file(link.place.document)
         owner, name = split_title(there.path_of(link.place.section))
         called = re.compile(rf"(\w+)(?:\(\))?\s*(?:\.|->|::)\s*{re.escape(name)}\b")
-        lines = self._files.text(file.uri).split("\n")
+        lines = self._read_lines(file)
         return tuple(
             number
             for number in link.lines
             for word in called.findall(lines[number - 1])
             if len(word.strip("_")) >= _SHORTEST and word.strip("_").casefold() in owner.casefold()
         )
+
+    def _read_lines(self, file: CodeFile) -> list[str]:
+        if file.uri not in self._lines:
+            if len(self._lines) >= _MOST_TEXTS:
+                self._lines.clear()
+            self._lines[file.uri] = self._files.text(file.uri).split("\n")
+        return self._lines[file.uri]
 
     def _overrides(self, file: CodeFile, symbol: CodeSymbol, place: Place) -> Iterator[_Edge]:
         """Yield the methods of subclasses that replace a method."""
@@ -199,7 +209,7 @@ class Routes:
     def _mentions(self, file: CodeFile, place: Place) -> Iterator[_Edge]:
         """Yield the functions and values that a definition names without calling them."""
         symbol = file.symbols[place.section]
-        lines = self._files.text(file.uri).split("\n")[symbol.line - 1 : symbol.end_line]
+        lines = self._read_lines(file)[symbol.line - 1 : symbol.end_line]
         code = _NOT_CODE.sub(lambda match: "\n" * match[0].count("\n"), "\n".join(lines))
         found: dict[Place, list[int]] = {}
         properties: set[Place] = set()
