@@ -166,6 +166,17 @@ def test_a_text_is_not_cut_just_before_its_end(local: Agent) -> None:
     assert following.split("\n")[0] not in said(cut)
 
 
+def test_what_is_cut_names_its_members(local: Agent) -> None:
+    """Seen to fail: of a class that did not fit, the names of its later methods were missing."""
+    take = number_of("src/shelf.py", "    def take(self, box: str) -> str:")
+    alone = said(local.call("read", target="Shelf", budget=150))
+    assert f"Members: put 9, take {take}" in alone
+    together = said(local.call("read", targets=["Shelf", "guide.md"], budget=300))
+    assert f" | Members: put 9, take {take} | cut, the rest: " in together
+    assert "Sections: Part 0 3, " in together
+    assert "Members" not in said(local.call("read", target="Shelf"))
+
+
 def test_the_command_line_finds_as_well(tmp_path: Path, run: Any, ask: Any) -> None:
     root = write_files(tmp_path / "docs", FILES)
     assert run("index", root, "--quiet").exit_code == 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -115,6 +116,11 @@ def _read_one(session: Session, given: ReadInput, reading: Reading) -> Result:
     remaining = reading.text[cursor.offset :]
     embeds = session.library.embeds(reading) if given.embeds else ()
 
+    @cache
+    def members() -> str:
+        tree = None if given.at else _read_outline(session, reading)
+        return _describe_members(reading, tree, _MOST_MEMBERS)[1]
+
     def show(budget: int) -> Result:
         text = _cut(remaining, budget)
         rest = len(remaining) - len(text)
@@ -127,6 +133,8 @@ def _read_one(session: Session, given: ReadInput, reading: Reading) -> Result:
             lines_shown = reading.text.count("\n", 0, cursor.offset + len(text))
             follows = _address(reading, reading.span.start_line + lines_shown)
             more = safe_name(f"Cut. The rest: {follows}, or cursor {data['cursor']}")
+            if not cursor.offset:
+                more = "\n".join(filter(None, (more, members())))
         passage = Passage(
             ("text",), _where(reading, data, session.write), data["cite"], reading.uri
         )
@@ -226,6 +234,10 @@ def _name_unread(unread: Sequence[_Unread]) -> str:
 def _read_several(session: Session, given: ReadInput, targets: Sequence[str]) -> Result:
     readings, unread = _read_all(session, given, targets)
 
+    @cache
+    def outline(at: int) -> Outline | None:
+        return None if given.at else _read_outline(session, readings[at])
+
     def show(budget: int) -> Result:
         shares = _fair_shares([tokens(reading.text) for reading in readings], budget)
         shapes: list[Json] = []
@@ -237,7 +249,9 @@ def _read_several(session: Session, given: ReadInput, targets: Sequence[str]) ->
             where = _where(reading, data, session.write)
             if data["truncated"]:
                 rest = _address(reading, reading.span.start_line + text.count("\n"))
-                where = f"{where} | cut, the rest: {safe_name(rest)}"
+                _, members = _describe_members(reading, outline(at), _MOST_MEMBERS_BESIDE)
+                cut_at = f"cut, the rest: {safe_name(rest)}"
+                where = " | ".join(filter(None, (where, members, cut_at)))
             passages.append(Passage(("readings", at, "text"), where, data["cite"], reading.uri))
             shapes.append(data)
         return Result(_join(shapes, unread), _name_unread(unread), tuple(passages))
@@ -271,19 +285,14 @@ def _find_in_targets(session: Session, given: ReadInput, targets: Sequence[str])
             data = {**json_shapes.found(reading, part), **_shape(reading, part.text)}
             data["truncated"] = True
             where = [_where(reading, data, session.write), _count_matches(wanted, reading, part)]
-            members = _list_members(reading, tree)
             data["members"] = []
             # The headings of a page are of use only where nothing matches.
-            if members and tree is not None and (tree.symbols or not part.text):
+            if tree is not None and (tree.symbols or not part.text):
                 most = _MOST_MEMBERS_BESIDE if part.text else _MOST_MEMBERS
-                chosen = _choose_members(members, tree, most)
-                data["members"] = [
-                    {"line": member.span.start_line, "title": member.title} for member in chosen
-                ]
-                label = "Members" if tree.symbols else "Sections"
-                where.append(_name_members(label, chosen, len(members) - len(chosen)))
+                data["members"], named = _describe_members(reading, tree, most)
+                where += filter(None, [named])
             path = ("readings", at, "text") if given.targets else ("text",)
-            passages.append(Passage(path, "\n".join(where), data["cite"], reading.uri))
+            passages.append(Passage(path, " | ".join(where), data["cite"], reading.uri))
             shapes.append(data)
         joined = _join(shapes, unread) if given.targets else shapes[0]
         return Result(joined, _name_unread(unread), tuple(passages))
@@ -331,16 +340,21 @@ def _list_members(reading: Reading, tree: Outline | None) -> list[Section]:
     ]
 
 
-def _choose_members(members: Sequence[Section], tree: Outline, most: int) -> list[Section]:
-    """Return at most so many members, rather functions than constants, in their order."""
+def _describe_members(reading: Reading, tree: Outline | None, most: int) -> tuple[list[Json], str]:
+    """Return at most so many members in their order, rather functions than constants, and a line
+    that names them."""
+    members = _list_members(reading, tree)
+    if tree is None or not members:
+        return [], ""
     constants = {symbol.section for symbol in tree.symbols if symbol.kind == "constant"}
     kept = sorted(members, key=lambda member: member.ordinal in constants)[:most]
-    return sorted(kept, key=lambda member: member.ordinal)
-
-
-def _name_members(label: str, members: Sequence[Section], more: int) -> str:
-    names = ", ".join(f"{member.title} {member.span.start_line}" for member in members)
-    return safe_name(f"{label}: {names}{f' and {more:,} more' if more else ''}")
+    shapes: list[Json] = [
+        {"line": member.span.start_line, "title": member.title}
+        for member in sorted(kept, key=lambda member: member.ordinal)
+    ]
+    names = ", ".join(f"{shape['title']} {shape['line']}" for shape in shapes)
+    more = f" and {len(members) - len(kept):,} more" if len(members) > len(kept) else ""
+    return shapes, safe_name(f"{'Members' if tree.symbols else 'Sections'}: {names}{more}")
 
 
 def _cut(text: str, budget: int) -> str:
