@@ -175,6 +175,7 @@ def test_what_is_cut_names_its_members(local: Agent) -> None:
     assert f" | Members: put 9, take {take} | cut, the rest: " in together
     assert "Sections: Part 0 3, " in together
     assert "Members" not in said(local.call("read", target="Shelf"))
+    assert "Members" not in said(local.call("read", target="src/shelf.py:1-60", find="put"))
 
 
 def test_the_command_line_finds_as_well(tmp_path: Path, run: Any, ask: Any) -> None:

@@ -324,12 +324,12 @@ def _list_members(reading: Reading, tree: Outline | None) -> list[Section]:
     """Return what a class, module or section that was read as a whole has directly below it."""
     if tree is None:
         return []
-    if not reading.heading_path:
+    lines = reading.span.start_line, reading.span.end_line
+    if lines == (1, tree.lines):
         outer = [section for section in tree.sections if len(section.path) == 1]
         if len(outer) == 1 and not tree.symbols:  # The title of a page.
             outer = [section for section in tree.sections if len(section.path) == 2]
         return outer
-    lines = reading.span.start_line, reading.span.end_line
     return [
         section
         for owner in tree.sections
