@@ -188,7 +188,7 @@ def test_a_wheel_is_built_on_another_file_system(
         pytest.skip("there is no second file system")
     script = load_script("scripts/bundle.py")
 
-    def build(_folders: Any, out: Path) -> list[Path]:
+    def build(out: Path) -> list[Path]:
         assert out.is_relative_to(memory)
         out.mkdir()
         (out / "lookfar-9.9.9-py3-none-any.whl").write_bytes(b"a wheel")
