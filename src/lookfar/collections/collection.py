@@ -309,6 +309,7 @@ class Collection(ABC):
     def rest(self) -> None:
         """Release what a query can load again: the model, open index files and caches."""
         from lookfar.retrieve.answer.focus import forget_sentences
+        from lookfar.retrieve.answer.units import forget_files
         from lookfar.retrieve.retrievers.verbatim import RECENT_TEXTS
         from lookfar.retrieve.stages.links import RECENT_ENTRIES
         from lookfar.store.keywords.analyser import forget_words
@@ -323,6 +324,7 @@ class Collection(ABC):
         RECENT_ENTRIES.clear()
         RECENT_TEXTS.clear()
         forget_sentences()
+        forget_files()
 
 
 NOT_ON_A_SERVER: Final = (

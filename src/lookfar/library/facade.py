@@ -84,7 +84,6 @@ if TYPE_CHECKING:
     from lookfar.library import edit_documents, filter_values, reading, upkeep
     from lookfar.library import reading as part_reading
     from lookfar.library.outside import SourceManager
-    from lookfar.retrieve.ranking import FocusChoice
     from lookfar.retrieve.search import SearchFunction
 else:  # A search needs none of them, and imports are most of the time of one command.
     collection_reading = LazyModule("lookfar.collections.read_documents")
@@ -314,7 +313,7 @@ class Library:
         commits: bool = False,
         memories: bool = False,
         sources: bool = False,
-        focus: bool | FocusChoice = False,
+        focus: bool = False,
         units: int = 0,
         on_progress: OnProgress | None = None,
     ) -> Answer:
@@ -331,10 +330,10 @@ class Library:
         Memories are searched if ``filters`` name their kind, and with ``memories`` in addition;
         so are ``sources`` that were added for the folders.
 
-        With ``focus``, each hit says which of its sentences answer best; a function chooses the
-        hits. With ``units``, the answer also has that many definitions and sections, ranked by
-        themselves. A query without words but with filters returns the documents that these admit,
-        and no hits.
+        With ``focus``, each hit says which of its sentences answer best. With ``units``, passages
+        of code are whole definitions, ranked by themselves, and the answer also names that many
+        definitions and sections. A query without words but with filters returns the documents that
+        these admit, and no hits.
         """
         question = Question(query, mode, top_k, hypothesis, explain, focus, tuned, answering, units)
         scope = self._make_scope(collections, filters, as_of, commits, memories, sources)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lookfar.index.progress import OnProgress
     from lookfar.ports import Facts
     from lookfar.retrieve.grep.matching_lines import GrepResult
-    from lookfar.retrieve.ranking import FocusChoice, Plan
+    from lookfar.retrieve.ranking import Plan
     from lookfar.retrieve.search import SearchFunction
 
 ANY_WORDS: Final = "*"
@@ -60,7 +60,7 @@ class Question:
     top_k: int | None = None
     hypothesis: str = ""
     explain: bool = False
-    focus: bool | FocusChoice = False
+    focus: bool = False
     tuned: SearchSettings | None = None
     """Replaces the ``[search]`` settings."""
     answering: SearchFunction | None = None

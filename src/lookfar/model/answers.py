@@ -174,29 +174,24 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class UnitLine:
-    """A line of a unit that carries words of the question."""
+    """A line of a unit that answers: it carries words of the question, or decides something."""
 
     number: int
     """Its line in the document, from 1."""
     text: str
     """Without its line break."""
-    weight: float
-    """How much of the question it carries, and more if it decides something: a condition, an
-    error, a result, an assignment or a call. Comparable within one unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A definition of code or a section of a document, ranked by itself.
-
-    A hit shows a passage, which may hold ten definitions or a part of one.
-    """
+    """A whole definition of code, ranked by itself, or a passage of a document."""
 
     collection: str
     uri: str
     path: tuple[str, ...]
     """The names around it, outermost first, and its own; empty for a whole file."""
     kind: SymbolKind | Literal["section", "file"]
+    """``file`` is what code has outside of all definitions."""
     lane: Kind
     """What its document is."""
     span: Span

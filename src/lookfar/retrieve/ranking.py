@@ -7,7 +7,7 @@ answer ten. A stage changes scores only by adding a step that records how much i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 QuestionKind = Literal["identifier", "path", "error", "phrase", "question"]
-
-
-class Rated(NamedTuple):
-    """A hit of an answer before its text is looked at."""
-
-    collection: str
-    uri: str
-    lane: str
-    score: float
-
-
-FocusChoice = Callable[[Sequence[Rated]], Container[int]]
-"""Returns which hits are to report the sentences that answer best: those that may be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +60,10 @@ class Plan:
     """Synonyms of terms that do occur."""
     concepts: tuple[str, ...] = ()
     """Terms of the corpus whose meaning is close to the question."""
-    focus: bool | FocusChoice = False
-    """Whether each hit, or which of them, reports which of its sentences answer best."""
+    focus: bool = False
+    """Whether each hit reports which of its sentences answer best."""
     units: int = 0
-    """How many definitions and sections are ranked by themselves."""
+    """How many whole definitions and passages of documents the answer lists."""
     title: Plan | None = None
     """The title of a long question, which is asked beside the whole."""
     paths: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from lookfar.retrieve.answer.relevance import (
     measure_relevance,
     note_low_relevance,
 )
-from lookfar.retrieve.answer.units import rank_units
+from lookfar.retrieve.answer.units import make_units, mix_kinds, rank_definitions
 from lookfar.retrieve.locate.file_names import find_major_version
 from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.question.intent import asks_for_history
@@ -179,13 +179,33 @@ def search(
 ) -> Results:
     """Return cited hits for a question, and notes on what may be missing."""
     ranking = rank(sources, settings, score=score)
+    wanted, listed = ranking.plan.top_k, ranking.plan.units
+    if listed:
+        ranking = replace(ranking, plan=replace(ranking.plan, top_k=max(wanted, listed)))
     best, notes, confidence = choose_confidently(ranking)
+    if listed and best:
+        best = _with_definitions(best, ranking, sources, confidence)
     hits, stale = cite(
-        best,
+        best[:wanted],
         sources,
         max_chars=settings.max_excerpt_chars,
         explain=ranking.explain_fully if explain else None,
-        focus=FocusQuery.from_ranking(ranking) if ranking.plan.focus else None,
+        focus=FocusQuery.from_ranking(ranking) if ranking.plan.focus or listed else None,
     )
-    units = rank_units(ranking, sources, ranking.plan.units) if ranking.plan.units else ()
+    units = make_units(best[:listed], hits, sources)
     return Results(hits, [*ranking.notes, *notes, *stale], confidence, units=units)
+
+
+def _with_definitions(
+    best: Sequence[Passage],
+    ranking: Ranking,
+    sources: Sequence[Source],
+    confidence: Confidence | None,
+) -> list[Passage]:
+    """Return passages with whole definitions in place of parts of code."""
+    most = ranking.plan.top_k
+    others = [passage for passage in best if passage.place.lane != "code"]
+    definitions = rank_definitions(ranking, sources, most)
+    code_leads = best[0].place.lane == "code"
+    leading, rest = (definitions, others) if code_leads else (others, definitions)
+    return [*mix_kinds(leading, rest)][: len(best) if confidence == "low" else most]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from lookfar.model import Contribution, Likeness
+from lookfar.model import Contribution, Likeness, SymbolKind
 from lookfar.ports import Place
 from lookfar.retrieve.ranking import Ranking
 
@@ -45,6 +45,10 @@ class Passage(NamedTuple):
     """Duplicates of it, best first, and in which way they are alike."""
     steps: tuple[Contribution, ...] = ()
     """Changes of its score after the ranking, and notes on its duplicates."""
+    definition: SymbolKind | Literal["file", ""] = ""
+    """The kind of the definition that it is, whole, or what a file has outside of all."""
+    named_line: int = 0
+    """The line that names this definition."""
 
     @property
     def rank_key(self) -> tuple[float, str, int, int]:
@@ -55,8 +59,8 @@ class Passage(NamedTuple):
         """Return the passage with another score, and a note why."""
         step = Contribution(stage, round(score - self.score, 6), note)
         # As ``_replace`` does, in a fraction of the time: many passages are lowered.
-        best, _, *others, steps = self
-        return tuple.__new__(Passage, (best, score, *others, (*steps, step)))
+        best, _, *others, steps, kind, line = self
+        return tuple.__new__(Passage, (best, score, *others, (*steps, step), kind, line))
 
 
 def make_passages(
@@ -203,7 +207,7 @@ def _take_chunk(ranking: Ranking, at: int) -> Passage:
         Passage,
         (
             at, ranking.scores[at], place, candidate.source, place.start, place.end,
-            place.start_line, place.end_line, 1, ((0, place.sha),), None, (), (),
+            place.start_line, place.end_line, 1, ((0, place.sha),), None, (), (), "", 0,
         ),
     )  # fmt: skip
 

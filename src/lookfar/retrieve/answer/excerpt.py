@@ -6,7 +6,7 @@ If the check fails, the hit shows the text as it was indexed, with the state ``c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +14,6 @@ from lookfar.model import Alike, Contribution, Hit, Incomplete, Span, State, dis
 from lookfar.retrieve.answer.focus import Excerpt, FocusQuery, find_best_sentences, find_in_each
 from lookfar.retrieve.locate.places import list_places, stored_places
 from lookfar.retrieve.locate.sections import find_innermost, find_moved, note_stale
-from lookfar.retrieve.ranking import Rated
 from lookfar.text.extract.formats import extractor_for
 
 if TYPE_CHECKING:
@@ -28,6 +27,8 @@ _Verified = tuple[str, Span, State]
 _MOST_ALSO = 5
 """Duplicates of a hit that are read and cited; the others are only counted."""
 
+_MOST_OF_A_DEFINITION = 40_000
+"""Characters of a definition that is cited whole."""
 _FEWEST_NAMES = 2
 _MOST_NAMES = 6
 """Definitions that the heading of a hit names."""
@@ -47,16 +48,16 @@ def cite(
 ) -> tuple[list[Hit], list[Incomplete]]:
     """Return hits for passages, in their order, and a note on files that have changed.
 
-    With ``focus``, each hit that it chooses reports which of its sentences answer best.
+    With ``focus``, each hit reports which of its sentences answer best.
     """
-    chosen = _choose_focused(passages, asked, focus)
     _preload(passages, asked)
     reader = _Reader(asked)
     hits: list[Hit] = []
     # Maps show them, which never come with reasons for scores.
     with_uses = _WITH_USES if focus and explain is None else 0
     verified = [reader.read_verified(passage) for passage in passages]
-    focuses = _find_focuses(passages, verified, max_chars, focus, chosen)
+    limits = [_MOST_OF_A_DEFINITION if passage.definition else max_chars for passage in passages]
+    focuses = _find_focuses(passages, verified, limits, focus)
     for number, passage in enumerate(passages):
         place, focused, (text, span, state) = passage.place, focuses[number], verified[number]
         path, part, parts = _choose_headings(passage)
@@ -71,8 +72,8 @@ def cite(
                 sha256=_digest(text),
                 lane=place.lane,
                 score=round(passage.score, 6),
-                text=text[:max_chars],
-                truncated=len(text) > max_chars,
+                text=text[: limits[number]],
+                truncated=len(text) > limits[number],
                 state=state,
                 chunk_id=place.id.hex(),
                 explanation=(*explain(passage.best), *passage.steps) if explain else (),
@@ -98,53 +99,29 @@ def cite(
     return hits, note_stale(reader.stale)
 
 
-def _choose_focused(
-    passages: Sequence[Passage], asked: Sequence[Source], focus: FocusQuery | None
-) -> Container[int]:
-    """Return the numbers of the passages whose sentences are compared with the question."""
-    if focus is None or focus.choose is None:
-        return range(len(passages) if focus is not None else 0)
-    return focus.choose(
-        [
-            Rated(
-                asked[passage.source].collection,
-                passage.place.uri,
-                passage.place.lane,
-                round(passage.score, 6),
-            )
-            for passage in passages
-        ]
-    )
-
-
 def _find_focuses(
     passages: Sequence[Passage],
     verified: Sequence[_Verified],
-    max_chars: int,
+    limits: Sequence[int],
     asked: FocusQuery | None,
-    chosen: Container[int],
 ) -> list[tuple[Span, ...]]:
-    """Return for each passage the spans of the sentences that answer best, best first.
-
-    Only for those chosen: there are none for the others.
-    """
-    focuses: list[tuple[Span, ...]] = [()] * len(passages)
-    numbers = [number for number in range(len(passages)) if asked and number in chosen]
-    if asked is None or not numbers:
-        return focuses
+    """Return for each passage the spans of the sentences that answer best, best first."""
+    if asked is None:
+        return [()] * len(passages)
     excerpts = [
-        Excerpt(verified[number][0][:max_chars], passages[number].place.lane == "code")
-        for number in numbers
+        Excerpt(text[:limit], passage.place.lane == "code", passage.definition != "")
+        for passage, (text, _, _), limit in zip(passages, verified, limits, strict=True)
     ]
-    best_of_each = find_in_each(excerpts, asked)
-    for number, (text, _), best in zip(numbers, excerpts, best_of_each, strict=True):
-        span = verified[number][1]
+    focuses = []
+    for (text, *_), best, (_, span, _) in zip(
+        excerpts, find_in_each(excerpts, asked), verified, strict=True
+    ):
         spans = []
         for sentence in best:
             first = span.start_line + text.count("\n", 0, sentence.start)
             last = first + text.count("\n", sentence.start, sentence.end)
             spans.append(Span(span.start + sentence.start, span.start + sentence.end, first, last))
-        focuses[number] = tuple(spans)
+        focuses.append(tuple(spans))
     return focuses
 
 
@@ -188,9 +165,10 @@ class _Reader:
 
     def find_definition(self, passage: Passage, line: Span) -> _Definition | None:
         """Return the innermost definition in code that contains a line."""
-        place = passage.place
-        if place.lane != "code":
+        if passage.place.lane != "code":
             return None
+        if passage.definition:
+            return _Definition(passage.path or (), (passage.start_line, passage.end_line))
         innermost = find_innermost(self._read_sections(passage), line.start)
         if innermost is None:
             return None

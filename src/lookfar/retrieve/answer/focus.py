@@ -16,7 +16,7 @@ from lookfar.common.lines import TABLE_RULE
 from lookfar.common.recent import RecentValues
 from lookfar.ports import Embedder
 from lookfar.retrieve.question.names import compile_definition_pattern, find_names
-from lookfar.retrieve.ranking import FocusChoice, Ranking
+from lookfar.retrieve.ranking import Ranking
 from lookfar.store.keywords.analyser import analyse
 
 if TYPE_CHECKING:
@@ -36,6 +36,17 @@ _HEADING = 0.5
 """Factor for a heading: it is shown above the passage anyway."""
 _MOST_SENTENCES = 200
 """Limit of sentences per passage."""
+_DECIDING = 5
+"""Lines returned per definition."""
+_DECISIVE = 1.5
+"""Factor for a line that decides something."""
+_AGAIN = 0.3
+"""Factor for a word that a chosen line has."""
+_DECIDES: Final = re.compile(
+    r"\b(?:if|elif|else|unless|when|case|switch|match|while|for|raise|throw|return|assert|panic"
+    r"|except|catch)\b|(?<![=!<>])=(?!=)|\w\("
+)
+"""A line that decides something: a condition, an error, a result, an assignment or a call."""
 _MOST_BYTES: Final = 16 << 20
 _BYTES_PER_CHARACTER: Final = 3
 _BYTES_PER_SENTENCE: Final = 250
@@ -72,8 +83,6 @@ class FocusQuery:
     embedder: Embedder | None = None
     names: tuple[str, ...] = ()
     """The name, if the question asks for nothing else: the line that defines it answers best."""
-    choose: FocusChoice | None = None
-    """Which hits are to be looked at; all without it."""
 
     @classmethod
     def from_ranking(cls, ranking: Ranking) -> FocusQuery:
@@ -82,10 +91,9 @@ class FocusQuery:
         total = sum(rarity.values())
         weights = {term: weight / total for term, weight in rarity.items()} if total else {}
         names = tuple(name.last for name in find_names(plan) if name.alone)
-        choose = plan.focus if callable(plan.focus) else None
         if plan.embedder is None or not plan.embedder.quick or plan.vector is None:
-            return cls(weights, names=names, choose=choose)
-        return cls(weights, plan.vector, plan.embedder, names, choose)
+            return cls(weights, names=names)
+        return cls(weights, plan.vector, plan.embedder, names)
 
 
 class Excerpt(NamedTuple):
@@ -93,6 +101,8 @@ class Excerpt(NamedTuple):
 
     text: str
     code: bool
+    definition: bool = False
+    """Whether it is a whole definition, of which the lines that decide are looked for."""
 
 
 class _Scored(NamedTuple):
@@ -116,16 +126,51 @@ def find_in_each(excerpts: Sequence[Excerpt], asked: FocusQuery) -> list[list[Se
     All are embedded together, because calling a model takes longer than a few sentences do.
     """
     weights = [(f" {term} ", weight) for term, weight in asked.weights.items()]
-    scored = [_score_by_words(excerpt, asked, weights) for excerpt in excerpts]
+    scored = [
+        _score_by_words(excerpt, asked, weights) for excerpt in excerpts if not excerpt.definition
+    ]
     if asked.embedder is not None:
         for code in (False, True):
             _sort_by_meaning([one for one in scored if one.excerpt.code is code], asked, code)
-    results: list[list[Sentence]] = []
-    for (text, code), sentences, _, order in scored:
-        defining = _find_defining(text, sentences, asked.names) if code else []
-        best = [sentences[at] for at in order[: SENTENCES + len(defining)]]
-        results.append(list(dict.fromkeys((*defining, *best)))[:SENTENCES])
-    return results
+    others = iter(scored)
+    return [
+        _find_deciding(excerpt.text, weights) if excerpt.definition
+        else _choose_sentences(next(others), asked)
+        for excerpt in excerpts
+    ]  # fmt: skip
+
+
+def _choose_sentences(scored: _Scored, asked: FocusQuery) -> list[Sentence]:
+    """Return the best sentences, after the lines that define what the question names."""
+    (text, code, _), sentences, _, order = scored
+    defining = _find_defining(text, sentences, asked.names) if code else []
+    best = [sentences[at] for at in order[: SENTENCES + len(defining)]]
+    return list(dict.fromkeys((*defining, *best)))[:SENTENCES]
+
+
+def _find_deciding(text: str, weights: Sequence[tuple[str, float]]) -> list[Sentence]:
+    """Return the lines of a definition that carry the question's words, best first.
+
+    Lines that decide something count more, and words that a better line has count less.
+    """
+    carried = []
+    for line in split_lines(text):
+        terms = f" {analyse(text[line.start : line.end])} "
+        own = [(term, weight) for term, weight in weights if term in terms]
+        if own:
+            factor = _DECISIVE if _DECIDES.search(text, line.start, line.end) else 1.0
+            carried.append((line, own, factor))
+    chosen: list[Sentence] = []
+    known: set[str] = set()
+    while carried and len(chosen) < _DECIDING:
+        worth = [
+            factor * sum(weight * (_AGAIN if term in known else 1.0) for term, weight in own)
+            for _, own, factor in carried
+        ]
+        line, own, _ = carried.pop(worth.index(max(worth)))
+        chosen.append(line)
+        known.update(term for term, _ in own)
+    return chosen
 
 
 class _Split(NamedTuple):
@@ -151,7 +196,7 @@ def _split(excerpt: Excerpt) -> _Split:
     known = _recent.get(excerpt)
     if known is not None:
         return known
-    text, code = excerpt
+    text, code, _ = excerpt
     sentences = (split_lines(text) if code else split_sentences(text))[:_MOST_SENTENCES]
     terms = [f" {analyse(text[start:end])} " for start, end, _ in sentences]
     split = _Split(sentences, terms, _list_above(text, sentences))

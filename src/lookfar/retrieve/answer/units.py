@@ -1,27 +1,39 @@
-"""Rank the definitions of code and the sections of documents inside the best files.
+"""Rank the definitions of code inside the best files, and mix them with passages of documents.
 
 A chunk may hold ten small definitions or a part of a long one, so the best chunk does not say which
-definition is meant. Here each definition and each section competes as a unit of its own: by the
-question's words in its name, its path and its body, by the score of the chunks that it shares, and
-by that of its file. Nothing has to be indexed for it: the texts of the best files are in the store.
+definition is meant. Here each definition competes by itself: by the question's words in its name,
+its path and its body, by the score of the chunks that it shares, and by that of its file. Nothing
+has to be indexed for it: the texts of the best files are in the store, and their words are kept
+for the next question.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from lookfar.model import Section, Span, SymbolKind, Unit, UnitLine
-from lookfar.retrieve.locate.file_names import is_marginal, is_test
+from lookfar.common.recent import RecentValues
+from lookfar.model import Hit, Section, Span, SymbolKind, Unit, UnitLine
+from lookfar.retrieve.answer.diversify import Passage
+from lookfar.retrieve.locate.file_names import is_aside, is_marginal, is_test
 from lookfar.retrieve.question.intent import asks_about_tests
-from lookfar.retrieve.question.names import BETWEEN_NAMES, compile_definition_pattern
-from lookfar.retrieve.ranking import Candidate, Document, Ranking, Source
-from lookfar.store.keywords.analyser import analyse
+from lookfar.retrieve.question.names import BETWEEN_NAMES
+from lookfar.retrieve.ranking import Document, Ranking, Source
+from lookfar.store.keywords.analyser import analyse, terms_of
 
-FILES: Final = 30
-"""Files in which definitions are compared; they are read from the store for each question."""
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from lookfar.ports import Snapshot
+
+_FILES: Final = 12
+_FILES_ASIDE: Final = 3
+"""Files in which definitions are compared; the second are tests and others that stand back."""
 _SATURATION: Final = 1.2
 _LENGTH: Final = 0.75
 """The usual parameters of BM25."""
@@ -30,215 +42,304 @@ _PARENTS: Final = 1.0
 _PATH: Final = 1.0
 """How often a word of the name, of the names around it or of the file's path counts as one of the
 body does."""
-_CHUNK: Final = 0.5
+_CHUNK: Final = 0.25
 _FILE: Final = 0.5
-"""Weights of the best chunk inside the unit and of its file, beside the words with 1."""
+"""Weights of the best chunk inside a definition and of its file, beside the words with 1."""
 _ACTS: Final = frozenset(("function", "method", "class", "struct", "trait", "impl", "interface"))
+_HOLDS_ALL: Final = frozenset(("function", "method", "macro"))
+"""Kinds whose text includes what is defined inside; a class is its text without its methods."""
 _DECLARED: Final = 0.7
 """Factor for constants, types and other definitions that do nothing."""
 _ASIDE: Final = 0.5
-_MOST_LINES: Final = 6
+_ONE_IN: Final = 4
+"""One of so many units is of the kind that does not lead, such as a section beside definitions."""
 _WITH_LINES: Final = 5
 """Units that come with their text and lines."""
-_MOST_TEXT: Final = 20_000
-_DECIDES: Final = re.compile(
-    r"\b(?:if|elif|else|unless|when|case|switch|match|while|for|raise|throw|return|assert|panic"
-    r"|except|catch)\b|(?<![=!<>])=(?!=)|\w\("
-)
-"""A line that decides something: a condition, an error, a result, an assignment or a call."""
+_MOST_BYTES: Final = 24 << 20
+_BYTES_PER_CHARACTER: Final = 3
+_BYTES_PER_PART: Final = 400
+"""What a file takes in the cache."""
+_MOST_ABOVE: Final = 60
+"""Lines in which the name of a definition is looked for."""
+_COMMENTED: Final = re.compile(r"\s*(?:[#@*]|//|/\*|--|\"\"\"|'''|$)")
+"""The start of a comment or decorator, which does not name a definition."""
+
+
+class _File(NamedTuple):
+    """The definitions of a file, and its words; definition 0 is what is outside of all others."""
+
+    sections: Sequence[Section | None]
+    kinds: Sequence[SymbolKind | Literal["file"]]
+    lengths: Sequence[int]
+    """The number of words of each."""
+    starts: Sequence[int]
+    """Where the parts of the text begin that belong to different definitions."""
+    holders: Sequence[tuple[int, ...]]
+    """The definitions that each part belongs to, innermost first."""
+    words: NDArray[np.int64]
+    """The hashes of all terms, in their order."""
+    bounds: NDArray[np.int64]
+    """The position of the first of these of each part."""
+    names: NDArray[np.int64]
+    """The hashes of the terms of all names, and of the names around them."""
+    named: NDArray[np.int64]
+    """The definition of each of these, negative for a name around it."""
 
 
 @dataclass(slots=True)
-class _Entry:
-    """A unit while it is ranked."""
+class _Definition:
+    """A definition while it is ranked; without a section, what a file has outside of all."""
 
-    candidate: Candidate
+    at: int
+    """Position of its best chunk in the ranking, or of the best one of its file."""
     section: Section | None
-    kind: SymbolKind | Literal["section", "file"]
-    start: int
-    end: int
-    words: str
-    """The terms of its own text, each between spaces."""
+    kind: SymbolKind | Literal["file"]
     length: int
-    chunk: float
-    file: float
-    score: float = 0.0
+    chunk: float = 0.0
+    words: dict[str, int] = field(default_factory=dict)
+    """How often its text has words of the question."""
+    names: dict[str, float] = field(default_factory=dict)
+    """The weight of those in its name, and in the names around it."""
 
 
-def rank_units(ranking: Ranking, sources: Sequence[Source], most: int) -> list[Unit]:
-    """Return the best ``most`` definitions and sections, best first."""
+_recent: Final[RecentValues[tuple[str, str], _File]] = RecentValues(_MOST_BYTES)
+"""By path and whole text, so that none is ever stale."""
+
+
+def forget_files() -> None:
+    """Release the files that were split lately."""
+    _recent.clear()
+
+
+def rank_definitions(ranking: Ranking, sources: Sequence[Source], most: int) -> list[Passage]:
+    """Return the best definitions of the best files of code as passages, best first."""
+    terms = [term for term, rarity in ranking.rarity.items() if rarity > 0]
+    definitions: list[_Definition] = []
     files = _choose_files(ranking)
-    entries: list[_Entry] = []
     texts: dict[Document, str] = {}
     for number, source in enumerate(sources):
         here = {key: chunks for key, chunks in files.items() if key[0] == number}
-        source.snapshot.preload_texts(
-            [ranking.candidates[chunks[0]].place.uri for chunks in here.values()]
-        )
-        kinds = source.snapshot.definitions(sorted(document for _, document in here))
-        for key, chunks in here.items():
-            uri = ranking.candidates[chunks[0]].place.uri
+        uris = [ranking.candidates[chunks[0]].place.uri for chunks in here.values()]
+        source.snapshot.preload_texts(uris)
+        for uri, (key, chunks) in zip(uris, here.items(), strict=True):
             texts[key] = source.snapshot.text(uri) or ""
-            starts = {d.start: d.kind for d in kinds.get(key[1], ())}
-            sections = source.snapshot.sections(uri)
-            entries += _read_entries(ranking, chunks, texts[key], sections, starts)
-    _score(ranking, entries)
-    entries.sort(key=lambda entry: (-entry.score, entry.candidate.place.uri, entry.start))
-    units = [
-        _make_unit(entry, sources, texts[entry.candidate.document]) for entry in entries[:most]
-    ]
-    for at, entry in enumerate(entries[: min(most, _WITH_LINES)]):
-        text = texts[entry.candidate.document]
-        lines = tuple(_find_deciding(ranking, entry, text))
-        units[at] = replace(units[at], lines=lines, text=text[entry.start : entry.end][:_MOST_TEXT])
-    return units
-
-
-def _choose_files(ranking: Ranking) -> dict[Document, list[int]]:
-    """Return the best files, each with the positions of its candidates, best first."""
-    files: dict[Document, list[int]] = {}
-    for at in ranking.order():
-        candidate = ranking.candidates[at]
-        if candidate.place.lane == "commits":
-            continue
-        if candidate.document in files or len(files) < FILES:
-            files.setdefault(candidate.document, []).append(at)
-    return files
-
-
-def _read_entries(
-    ranking: Ranking,
-    chunks: Sequence[int],
-    text: str,
-    sections: Sequence[Section],
-    kinds: Mapping[int, SymbolKind | Literal[""]],
-) -> list[_Entry]:
-    """Return the units of one file; a class or a section is its text without those inside it."""
-    best = ranking.candidates[chunks[0]]
-    file_score = ranking.scores[chunks[0]]
-    entries: list[_Entry] = []
-    inner: dict[int, list[Section]] = {}
-    for section in sections:
-        inner.setdefault(section.parent, []).append(section)
-    for section in sections:
-        if not section.level:
-            continue
-        start, end = section.span.start, section.span.end
-        kind = kinds.get(start, "") or "section"
-        if kind in ("function", "method", "macro"):
-            own = text[start:end]
-        else:
-            own = _without(text, start, end, inner.get(section.ordinal, ()))
-        near = [
-            ranking.scores[at]
-            for at in chunks
-            if ranking.candidates[at].place.start < end and ranking.candidates[at].place.end > start
-        ]
-        words = analyse(own)
-        entries.append(
-            _Entry(
-                best,
-                section,
-                kind,
-                start,
-                end,
-                f" {words} ",
-                words.count(" ") + 1,
-                max(near, default=0.0),
-                file_score,
-            )
-        )
-    if not entries and text:
-        words = analyse(text)
-        entries.append(
-            _Entry(
-                best, None, "file", 0, len(text), f" {words} ", words.count(" ") + 1,
-                file_score, file_score,
-            )
-        )  # fmt: skip
-    return entries
-
-
-def _without(text: str, start: int, end: int, inner: Sequence[Section]) -> str:
-    parts = []
-    for section in inner:
-        parts.append(text[start : max(start, section.span.start)])
-        start = max(start, section.span.end)
-    return "".join((*parts, text[start:end]))
-
-
-def _score(ranking: Ranking, entries: Sequence[_Entry]) -> None:
-    """Score all units: BM25 over name, path and body, and what is known of chunk and file."""
-    if not entries:
-        return
-    weights = [(term, rarity) for term, rarity in ranking.rarity.items() if rarity > 0]
-    average = sum(entry.length for entry in entries) / len(entries)
-    paths: dict[str, str] = {}
-    by_words: list[float] = []
-    for entry in entries:
-        uri = entry.candidate.place.uri
-        if uri not in paths:
-            paths[uri] = f" {analyse(uri)} "
-        *parents, title = entry.section.path if entry.section is not None else ("",)
-        name, around = f" {analyse(title)} ", f" {analyse(' '.join(parents))} "
-        long = 1 - _LENGTH + _LENGTH * entry.length / average
-        total = 0.0
-        for term, rarity in weights:
-            spaced = f" {term} "
-            count = entry.words.count(spaced) / long
-            count += _NAME * (spaced in name) + _PARENTS * (spaced in around)
-            count += _PATH * (spaced in paths[uri])
-            if count:
-                total += rarity * count * (_SATURATION + 1) / (count + _SATURATION)
-        by_words.append(total)
-    most = max(by_words) or 1.0
-    best_file = max(entry.file for entry in entries) or 1.0
-    best_chunk = max(entry.chunk for entry in entries) or 1.0
-    tests = asks_about_tests(ranking.plan)
-    for entry, words in zip(entries, by_words, strict=True):
-        uri = entry.candidate.place.uri
-        score = words / most + _CHUNK * entry.chunk / best_chunk + _FILE * entry.file / best_file
-        if entry.candidate.place.lane == "code":
-            score *= 1.0 if entry.kind in _ACTS else _DECLARED
-            score *= _ASIDE if is_marginal(uri) or (is_test(uri) and not tests) else 1.0
-        entry.score = score
-
-
-def _make_unit(entry: _Entry, sources: Sequence[Source], text: str) -> Unit:
-    place, section = entry.candidate.place, entry.section
-    return Unit(
-        collection=sources[entry.candidate.source].collection,
-        uri=place.uri,
-        path=section.path if section else (),
-        kind=entry.kind,
-        lane=place.lane,
-        span=section.span if section else Span(0, entry.end, 1, place.end_line),
-        score=round(entry.score, 6),
-        line=_find_line(section, text) if section else 1,
+            file = _split_file(source.snapshot, key[1], uri, texts[key])
+            definitions += _read_definitions(ranking, chunks, file, terms)
+    scored = sorted(
+        zip(definitions, _score(ranking, files, definitions, terms), strict=True),
+        key=lambda scored: (-scored[1], *_key(ranking, scored[0])),
     )
+    return [_make_passage(ranking, definition, score, texts) for definition, score in scored[:most]]
+
+
+def _key(ranking: Ranking, definition: _Definition) -> tuple[str, int, int]:
+    candidate = ranking.candidates[definition.at]
+    start = definition.section.span.start if definition.section else 0
+    return candidate.place.uri, start, candidate.source
+
+
+def _make_passage(
+    ranking: Ranking, definition: _Definition, score: float, texts: Mapping[Document, str]
+) -> Passage:
+    """Return a whole definition; of what is outside of all in its file, the best chunk."""
+    candidate, section = ranking.candidates[definition.at], definition.section
+    place = candidate.place
+    if section is None:
+        return Passage(
+            definition.at, score, place, candidate.source, place.start, place.end,
+            place.start_line, place.end_line, definition="file", named_line=place.start_line,
+        )  # fmt: skip
+    span = section.span
+    return Passage(
+        definition.at, score, place, candidate.source, span.start, span.end,
+        span.start_line, span.end_line, path=section.path, definition=definition.kind,
+        named_line=_find_line(section, texts[candidate.document]),
+    )  # fmt: skip
 
 
 def _find_line(section: Section, text: str) -> int:
     """Return the line that names a definition, which comments and decorators may precede."""
-    start, end = section.span.start, min(section.body, section.span.end)
-    name = re.escape(BETWEEN_NAMES.split(section.title)[-1])
-    named = [match.start() for match in re.finditer(rf"(?<!\w){name}(?!\w)", text[start:end])]
-    defining = compile_definition_pattern(section.title, with_body=False).search(text, start, end)
-    at = defining.end() - 1 if defining else start + (named[-1] if named else 0)
-    return section.span.start_line + text.count("\n", start, at)
+    name = re.compile(rf"(?<!\w){re.escape(BETWEEN_NAMES.split(section.title)[-1])}(?!\w)")
+    lines = text[section.span.start : section.span.end].split("\n", _MOST_ABOVE)
+    for number, line in enumerate(lines[:_MOST_ABOVE], section.span.start_line):
+        if name.search(line) and not _COMMENTED.match(line):
+            return number
+    return section.span.start_line
 
 
-def _find_deciding(ranking: Ranking, entry: _Entry, text: str) -> list[UnitLine]:
-    """Return the lines that carry the question's words, those that decide something first."""
-    first = entry.section.span.start_line if entry.section else 1
-    scored: list[tuple[float, int, str]] = []
-    for number, line in enumerate(text[entry.start : entry.end].split("\n"), first):
-        words = f" {analyse(line)} "
-        weight = sum(rarity for term, rarity in ranking.rarity.items() if f" {term} " in words)
-        if weight:
-            scored.append((weight * (1.5 if _DECIDES.search(line) else 1.0), number, line))
-    best = sorted(scored, key=lambda line: (-line[0], line[1]))[:_MOST_LINES]
-    return [
-        UnitLine(number, line, round(weight, 6))
-        for weight, number, line in sorted(best, key=lambda line: line[1])
+def mix_kinds(leading: Sequence[Passage], others: Sequence[Passage]) -> Iterator[Passage]:
+    """Yield passages of both kinds: the third and then each fourth is one that does not lead."""
+    lead, rest = iter(leading), iter(others)
+    yield from islice(lead, 2)
+    while some := [*islice(rest, 1), *islice(lead, _ONE_IN - 1)]:
+        yield from some
+
+
+def make_units(
+    passages: Sequence[Passage], hits: Sequence[Hit], sources: Sequence[Source]
+) -> list[Unit]:
+    """Return what passages are; the first ones, for which there are hits, with text and lines."""
+    units = []
+    for at, passage in enumerate(passages):
+        hit = hits[at] if at < min(len(hits), _WITH_LINES) else None
+        units.append(
+            Unit(
+                collection=sources[passage.source].collection,
+                uri=passage.place.uri,
+                path=passage.place.path if passage.path is None else passage.path,
+                kind=passage.definition or "section",
+                lane=passage.place.lane,
+                span=Span(passage.start, passage.end, passage.start_line, passage.end_line),
+                score=round(passage.score, 6),
+                line=passage.named_line or passage.start_line,
+                lines=tuple(_list_lines(hit)) if hit else (),
+                text=hit.text if hit else "",
+            )
+        )
+    return units
+
+
+def _list_lines(hit: Hit) -> Iterator[UnitLine]:
+    """Yield the lines of a hit that answer best, in the order of the document."""
+    lines = hit.text.split("\n")
+    for focus in sorted(hit.focus, key=lambda focus: focus.start):
+        for number in range(focus.start_line, focus.end_line + 1):
+            yield UnitLine(number, lines[number - hit.span.start_line])
+
+
+def _choose_files(ranking: Ranking) -> dict[Document, list[int]]:
+    """Return the best files of code, each with the positions of its candidates, best first."""
+    tests = asks_about_tests(ranking.plan)
+    files: dict[Document, list[int]] = {}
+    left = {False: _FILES, True: _FILES_ASIDE}
+    for at in ranking.order():
+        candidate = ranking.candidates[at]
+        if candidate.place.lane != "code":
+            continue
+        if candidate.document not in files:
+            aside = not tests and is_aside(candidate.place.uri)
+            if not left[aside]:
+                continue
+            left[aside] -= 1
+        files.setdefault(candidate.document, []).append(at)
+    return files
+
+
+def _split_file(snapshot: Snapshot, document: int, uri: str, text: str) -> _File:
+    """Split a file of code into its definitions, and analyse their words."""
+    known = _recent.get((uri, text))
+    if known is not None:
+        return known
+    import numpy as np
+
+    recorded = snapshot.definitions([document]).get(document, ())
+    by_start = {definition.start: definition.kind for definition in recorded}
+    sections: list[Section | None] = [None]
+    kinds: list[SymbolKind | Literal["file"]] = ["file"]
+    starts = [0]
+    holders: list[tuple[int, ...]] = [(0,)]
+    around: list[tuple[int, tuple[int, ...]]] = [(len(text) + 1, (0,))]
+    for section in [*snapshot.sections(uri), None]:
+        begin = section.span.start if section else len(text)
+        while around[-1][0] <= begin:
+            starts.append(around.pop()[0])
+            holders.append(around[-1][1])
+        if section is None or not section.level:
+            continue
+        held = tuple(at for at in around[-1][1] if kinds[at] in _HOLDS_ALL)
+        around.append((section.span.end, (len(sections), *held)))
+        starts.append(begin)
+        holders.append(around[-1][1])
+        sections.append(section)
+        kinds.append(by_start.get(begin) or "type")
+    ends = [*starts[1:], len(text)]
+    words = [analyse(text[start:end]).split() for start, end in zip(starts, ends, strict=True)]
+    lengths = [0] * len(sections)
+    for here, part in zip(holders, words, strict=True):
+        for at in here:
+            lengths[at] += len(part)
+    counts = np.array([len(part) for part in words])
+    hashes = np.fromiter(map(hash, chain.from_iterable(words)), np.int64, int(counts.sum()))
+    bounds = np.cumsum(counts) - counts
+    names: list[tuple[int, int]] = []
+    for at, named in enumerate(sections):
+        *around_it, title = named.path if named else ("",)
+        names += ((hash(term), at) for term in terms_of(title))
+        names += ((hash(term), -at) for term in terms_of(" ".join(around_it)))
+    name_hashes, owners = np.array(names or [(0, 0)], np.int64).T.copy()
+    file = _File(sections, kinds, lengths, starts, holders, hashes, bounds, name_hashes, owners)
+    _recent.add((uri, text), file, _BYTES_PER_CHARACTER * len(text) + _BYTES_PER_PART * len(starts))
+    return file
+
+
+def _read_definitions(
+    ranking: Ranking, chunks: Sequence[int], file: _File, terms: Sequence[str]
+) -> list[_Definition]:
+    """Return the definitions of one file that have words of the question, or are in its chunks."""
+    import numpy as np
+
+    found = [
+        _Definition(chunks[0], section, kind, length)
+        for section, kind, length in zip(file.sections, file.kinds, file.lengths, strict=True)
     ]
+    for at in reversed(chunks):  # The best chunk of a definition is the last to be noted.
+        place = ranking.candidates[at].place
+        first, last = (
+            bisect_right(file.starts, place.start) - 1,
+            bisect_left(file.starts, place.end),
+        )
+        for holder in chain.from_iterable(file.holders[first:last]):
+            found[holder].at, found[holder].chunk = at, ranking.scores[at]
+    for term in terms:
+        hashed = hash(term)
+        positions = np.flatnonzero(file.words == hashed)
+        parts = np.searchsorted(file.bounds, positions, "right") - 1
+        for part in parts.tolist():
+            for holder in file.holders[part]:
+                words = found[holder].words
+                words[term] = words.get(term, 0) + 1
+        for owner in file.named[file.names == hashed].tolist():
+            names = found[abs(owner)].names
+            names[term] = names.get(term, 0.0) + (_NAME if owner > 0 else _PARENTS)
+    return [definition for definition in found if definition.words or definition.chunk]
+
+
+def _score(
+    ranking: Ranking,
+    files: Mapping[Document, Sequence[int]],
+    definitions: Sequence[_Definition],
+    terms: Sequence[str],
+) -> list[float]:
+    """Score definitions: BM25 over name, path and body, and what is known of chunk and file."""
+    if not definitions:
+        return []
+    average = sum(definition.length for definition in definitions) / len(definitions) or 1.0
+    in_path: dict[str, frozenset[str]] = {}
+    by_words = []
+    for definition in definitions:
+        uri = ranking.candidates[definition.at].place.uri
+        if uri not in in_path:
+            in_path[uri] = frozenset(terms_of(uri)).intersection(terms)
+        long = 1 - _LENGTH + _LENGTH * definition.length / average
+        total = 0.0
+        for term in terms:
+            count = definition.words.get(term, 0) / long + definition.names.get(term, 0.0)
+            count += _PATH if term in in_path[uri] else 0.0
+            if count:
+                total += ranking.rarity[term] * count * (_SATURATION + 1) / (count + _SATURATION)
+        by_words.append(total)
+    most = max(by_words) or 1.0
+    file_scores = {key: ranking.scores[chunks[0]] for key, chunks in files.items()}
+    best_file = max(file_scores.values()) or 1.0
+    best_chunk = max(definition.chunk for definition in definitions) or 1.0
+    tests = asks_about_tests(ranking.plan)
+    scores = []
+    for definition, words in zip(definitions, by_words, strict=True):
+        candidate = ranking.candidates[definition.at]
+        uri = candidate.place.uri
+        score = words / most + _CHUNK * definition.chunk / best_chunk
+        score += _FILE * file_scores[candidate.document] / best_file
+        score *= 1.0 if definition.kind in _ACTS else _DECLARED
+        score *= _ASIDE if is_marginal(uri) or (is_test(uri) and not tests) else 1.0
+        scores.append(score)
+    return scores

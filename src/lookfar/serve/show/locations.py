@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lookfar.model import FileMatches, Hit, Listed, Reading
+from lookfar.model import FileMatches, Hit, Listed, Reading, Unit
 
 _APART = ("memory", "documents")
 """Kinds that are always shown with their collection, because they are in no folder."""
@@ -15,7 +15,7 @@ def are_several(collections: Iterable[str]) -> bool:
     return len({name.partition("@")[0] for name in collections}) > 1
 
 
-def name_with_collection(item: Hit | Listed | FileMatches, several: bool) -> str:
+def name_with_collection(item: Hit | Listed | FileMatches | Unit, several: bool) -> str:
     """Return the URI of a document, with its collection if it is ambiguous without it."""
     return f"{item.collection}: {item.uri}" if several or item.lane in _APART else item.uri
 

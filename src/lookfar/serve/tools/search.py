@@ -7,25 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument, how_many
-from lookfar.model import Answer, Filters, Hit, Incomplete, Lane
+from lookfar.model import Answer, Filters, Hit, Incomplete, Lane, Unit
 from lookfar.model.answers import REMARKS
 from lookfar.retrieve.answer.pack import pack, tokens
 from lookfar.retrieve.locate.address import format_citation
-from lookfar.retrieve.ranking import FocusChoice
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.answer_map import (
     MAP_TOKENS,
+    PLACES,
+    TOKENS_A_PLACE,
     AnswerMap,
     Question,
     draw_map,
-    find_showable,
     name_document,
 )
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
@@ -42,11 +41,11 @@ from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
 
-_MAP_TOKENS_EACH = 200
+_MAP_TOKENS_EACH = 250
 """Default budget for the map of each of several questions."""
 _PASSAGE_TOKENS = 6_000
-_MAPPED_HITS = 24
-"""Hits per question from which a map chooses."""
+_UNITS = 28
+"""Definitions and sections per question that a map shows or names."""
 _PASSAGES = 10
 _DEEPEST = 100
 """Most hits of one question, all pages together."""
@@ -143,7 +142,8 @@ class _Searches:
         self._given = given
         self._call = call
         self._pinned = cursor.generation
-        self.focus: bool | FocusChoice = given.detail != "passages"
+        self.units = 0
+        self.focus = given.detail != "passages"
         self.notes: list[Incomplete] = []
 
     def ask(self, question: str, top_k: int) -> Answer:
@@ -173,6 +173,7 @@ class _Searches:
             # A search for docs wants pages; comments come with code.
             tuned=replace(self._library.settings.search, comments=False),
             focus=self.focus,
+            units=self.units,
             on_progress=self._call.on_progress(),
         )
 
@@ -202,14 +203,14 @@ def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) 
     if not budget:
         budget = MAP_TOKENS if len(questions) == 1 else _MAP_TOKENS_EACH * len(questions)
     searches = _Searches(session, given, call, cursor)
-    if len(questions) == 1 and given.detail == "map" and not given.top_k and not max(skip):
-        searches.focus = partial(find_showable, budget=budget)
-    wanted = (given.top_k or _MAPPED_HITS) + 3 * max(skip)
-    answers = [searches.ask(question, wanted + 1) for question in questions]
+    most = max(given.top_k, _UNITS, budget // 20)
+    searches.units = max(skip) + most + 1
+    placed = given.top_k + 1 if given.top_k else max(PLACES, budget // TOKENS_A_PLACE)
+    answers = [searches.ask(question, max(skip) + placed) for question in questions]
     several = len(session.library.collections) > 1
     remarks = [_list_notes([answer], remarks=True) for answer in answers]
     asked = [
-        Question(answer.query, answer.hits, lines)
+        Question(answer.query, answer.hits, answer.units, lines)
         for answer, lines in zip(answers, remarks, strict=True)
     ]
     answers[0] = replace(answers[0], incomplete=(*answers[0].incomplete, *searches.notes))
@@ -221,11 +222,11 @@ def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) 
             skip=skip,
             limit=given.top_k,
             paths=given.detail == "paths",
-            describe=lambda hit: _describe(session, hit, several),
+            describe=lambda item: _describe(session, item, several),
         )
         following = ""
         if answer_map.more:
-            reached = tuple(map(sum, zip(skip, answer_map.documents, strict=True)))
+            reached = tuple(map(sum, zip(skip, answer_map.reached, strict=True)))
             about, states = _about(session, given), answers[0].generations
             following = next_page(session, given, about, reached, states)
         return _mapped(answers, answer_map, following, given)
@@ -242,16 +243,18 @@ def _list_notes(answers: Sequence[Answer], *, remarks: bool) -> list[str]:
     return missing_lines(note for note in notes if (note.reason in REMARKS) == remarks)
 
 
-def _describe(session: Session, hit: Hit, several: bool) -> str:
+def _describe(session: Session, item: Hit | Unit, several: bool) -> str:
     """Return the name of a document for a map; for a commit also its author and date."""
-    if hit.lane != "commits":
-        warnings = "".join(f"  (contains {flag} characters)" for flag in flags(hit.text))
-        return name_document(hit, several=several) + warnings
-    commit = session.library.commit(hit.collection, hit.uri)
-    author = commit.author.partition(" <")[0]
-    return safe_name(
-        f"commit {hit.uri[:12]}  {commit.title}  ({author}, {commit.committed_at[:10]})"
-    )
+    if item.lane == "commits":
+        commit = session.library.commit(item.collection, item.uri)
+        author = commit.author.partition(" <")[0]
+        return safe_name(
+            f"commit {item.uri[:12]}  {commit.title}  ({author}, {commit.committed_at[:10]})"
+        )
+    if isinstance(item, Unit):
+        return safe_name(name_with_collection(item, several))
+    warnings = "".join(f"  (contains {flag} characters)" for flag in flags(item.text))
+    return name_document(item, several=several) + warnings
 
 
 def _mapped(
@@ -265,7 +268,8 @@ def _mapped(
     single = not given.queries
     for number, (answer, places) in enumerate(zip(answers, answer_map.shown, strict=True)):
         hits = [place.hit for place in places]
-        shape = json_shapes.answer(replace(answer, hits=tuple(hits)))
+        shape = json_shapes.answer(replace(answer, hits=tuple(hits), units=()))
+        shape["units"] = [_name_unit(unit) for unit in answer_map.named[number]]
         where: tuple[str | int, ...] = () if single else ("answers", number)
         for at, (hit, part) in enumerate(zip(hits, shape["hits"], strict=True)):
             _complete(hit, part)
@@ -274,18 +278,32 @@ def _mapped(
     data: Json = shapes[0] if single else {"answers": shapes}
     data["cursor"] = following
     cited = {(it.hit.collection, it.hit.uri): it.hit for part in answer_map.shown for it in part}
+    named = {(it.collection, it.uri) for part in answer_map.named for it in part}
     data["tokens"] = tokens(answer_map.text)
     data["document_tokens"] = sum(hit.document_chars for hit in cited.values()) // 4
     lines = _list_notes(answers, remarks=False)
-    if len(answers) == 1 or not cited:  # Otherwise the map has them, each below its question.
+    if len(answers) == 1 or not (
+        cited or named
+    ):  # Otherwise the map has them, each below its question.
         lines = [*_list_notes(answers, remarks=True), *lines]
-    if not cited:
+    if not (cited or named):
         lines.insert(0, "Nothing found.")
     else:
-        count = how_many(len(cited), "document")
+        count = how_many(len(named.union(cited)), "document")
         receipt = f"{count}, {data['tokens']:,} tokens; whole: {data['document_tokens']:,}"
         lines.append(f"{receipt}. More: cursor {following}" if following else receipt)
-    return Result(data, "\n".join(lines), body=answer_map.text if cited else "", excerpts=excerpts)
+    return Result(
+        data, "\n".join(lines), body=answer_map.text if cited or named else "", excerpts=excerpts
+    )
+
+
+def _name_unit(unit: Unit) -> Json:
+    """Return what a program needs to read something that is only named."""
+    return {
+        "collection": unit.collection, "uri": unit.uri, "name": unit.name, "kind": unit.kind,
+        "line": unit.line or unit.span.start_line, "start_line": unit.span.start_line,
+        "end_line": unit.span.end_line,
+    }  # fmt: skip
 
 
 def _complete(hit: Hit, shape: Json) -> None:
