@@ -21,7 +21,7 @@ from lookfar.retrieve.answer.relevance import (
     note_low_relevance,
 )
 from lookfar.retrieve.answer.units import make_units, mix_kinds, rank_definitions
-from lookfar.retrieve.locate.file_names import find_major_version
+from lookfar.retrieve.locate.file_names import find_major_version, is_changelog
 from lookfar.retrieve.question.expand import ground_plans
 from lookfar.retrieve.question.intent import asks_for_history
 from lookfar.retrieve.ranking import Candidates, Ranking, Results, Source, Stage
@@ -204,8 +204,9 @@ def _with_definitions(
 ) -> list[Passage]:
     """Return passages with whole definitions in place of parts of code."""
     most = ranking.plan.top_k
-    others = [passage for passage in best if passage.place.lane != "code"]
     definitions = rank_definitions(ranking, sources, most)
-    code_leads = best[0].place.lane == "code"
-    leading, rest = (definitions, others) if code_leads else (others, definitions)
-    return [*mix_kinds(leading, rest)][: len(best) if confidence == "low" else most]
+    others = [passage for passage in best if passage.place.lane != "code"]
+    if definitions and not asks_for_history(ranking.plan.text):
+        others.sort(key=lambda passage: is_changelog(passage.place.uri))
+    mixed = [*mix_kinds(definitions, others, code_leads=best[0].place.lane == "code")]
+    return mixed[: len(best) if confidence == "low" else most]

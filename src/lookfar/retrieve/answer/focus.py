@@ -40,6 +40,9 @@ _DECIDING = 5
 """Lines returned per definition."""
 _DECISIVE = 1.5
 """Factor for a line that decides something."""
+_COMMENT = 0.7
+"""Factor for a comment."""
+_COMMENTED: Final = re.compile(r"\s*(?:#(?!\s*(?:if|define|include))|//|/\*|\*\s|--\s)")
 _AGAIN = 0.3
 """Factor for a word that a chosen line has."""
 _DECIDES: Final = re.compile(
@@ -159,6 +162,7 @@ def _find_deciding(text: str, weights: Sequence[tuple[str, float]]) -> list[Sent
         own = [(term, weight) for term, weight in weights if term in terms]
         if own:
             factor = _DECISIVE if _DECIDES.search(text, line.start, line.end) else 1.0
+            factor = _COMMENT if _COMMENTED.match(text, line.start, line.end) else factor
             carried.append((line, own, factor))
     chosen: list[Sentence] = []
     known: set[str] = set()

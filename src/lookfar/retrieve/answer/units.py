@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from lookfar.ports import Snapshot
 
-_FILES: Final = 12
-_FILES_ASIDE: Final = 3
+_FILES: Final = 10
+_FILES_ASIDE: Final = 2
 """Files in which definitions are compared; the second are tests and others that stand back."""
 _SATURATION: Final = 1.2
 _LENGTH: Final = 0.75
@@ -51,11 +51,11 @@ _HOLDS_ALL: Final = frozenset(("function", "method", "macro"))
 _DECLARED: Final = 0.7
 """Factor for constants, types and other definitions that do nothing."""
 _ASIDE: Final = 0.5
-_ONE_IN: Final = 4
-"""One of so many units is of the kind that does not lead, such as a section beside definitions."""
+_DEFINITIONS: Final = 3
+"""So many definitions are named for each section of a document."""
 _WITH_LINES: Final = 5
 """Units that come with their text and lines."""
-_MOST_BYTES: Final = 24 << 20
+_MOST_BYTES: Final = 32 << 20
 _BYTES_PER_CHARACTER: Final = 3
 _BYTES_PER_PART: Final = 400
 """What a file takes in the cache."""
@@ -167,11 +167,18 @@ def _find_line(section: Section, text: str) -> int:
     return section.span.start_line
 
 
-def mix_kinds(leading: Sequence[Passage], others: Sequence[Passage]) -> Iterator[Passage]:
-    """Yield passages of both kinds: the third and then each fourth is one that does not lead."""
-    lead, rest = iter(leading), iter(others)
+def mix_kinds(
+    definitions: Sequence[Passage], others: Sequence[Passage], *, code_leads: bool
+) -> Iterator[Passage]:
+    """Yield passages of both kinds: the third is of the kind that does not lead.
+
+    After these, one of ``others`` follows each three definitions.
+    """
+    code, rest = iter(definitions), iter(others)
+    lead, second = (code, rest) if code_leads else (rest, code)
     yield from islice(lead, 2)
-    while some := [*islice(rest, 1), *islice(lead, _ONE_IN - 1)]:
+    yield from islice(second, 1)
+    while some := [*islice(code, _DEFINITIONS), *islice(rest, 1)]:
         yield from some
 
 
@@ -314,19 +321,23 @@ def _score(
     if not definitions:
         return []
     average = sum(definition.length for definition in definitions) / len(definitions) or 1.0
+    rarity = ranking.rarity
     in_path: dict[str, frozenset[str]] = {}
+    by_path: dict[str, float] = {}
     by_words = []
     for definition in definitions:
         uri = ranking.candidates[definition.at].place.uri
         if uri not in in_path:
             in_path[uri] = frozenset(terms_of(uri)).intersection(terms)
+            by_path[uri] = sum(rarity[term] for term in terms if term in in_path[uri])
+            by_path[uri] *= _saturate(_PATH)
         long = 1 - _LENGTH + _LENGTH * definition.length / average
-        total = 0.0
+        total = by_path[uri]
         for term in terms:
-            count = definition.words.get(term, 0) / long + definition.names.get(term, 0.0)
-            count += _PATH if term in in_path[uri] else 0.0
-            if count:
-                total += ranking.rarity[term] * count * (_SATURATION + 1) / (count + _SATURATION)
+            if term in definition.words or term in definition.names:
+                count = definition.words.get(term, 0) / long + definition.names.get(term, 0.0)
+                more = _PATH if term in in_path[uri] else 0.0
+                total += rarity[term] * (_saturate(count + more) - _saturate(more))
         by_words.append(total)
     most = max(by_words) or 1.0
     file_scores = {key: ranking.scores[chunks[0]] for key, chunks in files.items()}
@@ -343,3 +354,7 @@ def _score(
         score *= _ASIDE if is_marginal(uri) or (is_test(uri) and not tests) else 1.0
         scores.append(score)
     return scores
+
+
+def _saturate(count: float) -> float:
+    return count * (_SATURATION + 1) / (count + _SATURATION)

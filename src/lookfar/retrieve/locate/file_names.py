@@ -16,6 +16,10 @@ _MARGINS = re.compile(
     r"|vendor|third_party|node_modules|dist|generated|locales?)/"
     r"|\.d\.ts$|\.min\.js$|_compat\.[^/]+$|\.generated\.[^/]+$|_pb2?\.[^/]+$"
 )
+_CHANGELOG = re.compile(
+    r"(?:^|/)(?:changes|change-?logs?|history|news|release[-_ ]?notes|what'?s[-_ ]?new)(?:[./_-]|$)",
+    re.IGNORECASE,
+)
 
 _INNER = frozenset(("internal", "_internal", "internals", "_internals", "private", "_private"))
 """Folders whose code a package keeps for itself, by the conventions of its language."""
@@ -43,6 +47,11 @@ def is_test(uri: str) -> bool:
 def is_marginal(uri: str) -> bool:
     """Return whether a path belongs to an example, generated code or the like."""
     return _MARGINS.search(uri) is not None
+
+
+def is_changelog(uri: str) -> bool:
+    """Return whether a path belongs to a list of changes."""
+    return _CHANGELOG.search(uri) is not None
 
 
 def is_aside(uri: str) -> bool:

@@ -17,7 +17,7 @@ looks like one of ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from textwrap import wrap
@@ -29,15 +29,15 @@ from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.show.locations import are_several, name_with_collection
 from lookfar.serve.show.printable import safe_name
 
-MAP_TOKENS = 600
+MAP_TOKENS = 620
 """Budget of the map of one question."""
 PLACES = 3
 """Places of one question that are shown with their lines."""
 TOKENS_A_PLACE = 250
 """A larger budget shows one more place per this many tokens."""
-_FOR_PLACES = 0.6
+_FOR_PLACES = 0.55
 """The share of the budget that places may take if there is more to name."""
-_MOST_NAMED = 24
+_MOST_NAMED = 30
 """Further definitions and sections that are named, unless the budget is larger."""
 _TOKENS_A_NAME = 25
 """A larger budget names one more per this many tokens."""
@@ -124,11 +124,11 @@ class _Document:
 
     name: str
     places: list[_Place] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
+    named: list[Unit] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        names = ", ".join(self.names)
+        names = ", ".join(_list_names(self.named))
         if not self.places:
             return f"{self.name}  {names}" if names else self.name
         also = [f"  also {names}"] if names else []
@@ -291,10 +291,10 @@ def _draw_question(
         if len(named) >= most:
             break
         document = find_document(unit)
-        document.names.append(_name(unit))
+        document.named.append(unit)
         if measure() > budget and named:
-            document.names.pop()
-            if not document.names and not document.places:
+            document.named.pop()
+            if not document.named and not document.places:
                 del documents[unit.collection, unit.uri]
             break
         named.append(unit)
@@ -378,17 +378,23 @@ def _heading(place: _Place) -> str:
     return _cut(" > ".join(headings[-2:]), _LONGEST_NAME)
 
 
-def _name(unit: Unit) -> str:
-    """Name a unit with its line: a definition with what is around it, a section with its parent."""
-    if unit.lane == "commits":
-        return ""
-    line = unit.line or unit.span.start_line
-    if unit.kind in ("section", "file"):
-        headings = [part for part in unit.path if part != ROOT_HEADING]
-        name = " > ".join(headings[-2:])
-    else:
-        name = ".".join(unit.path[-2:])
-    return f"{_cut(name, _LONGEST_UNIT)}:{line}" if name else f":{line}"
+def _list_names(units: Sequence[Unit]) -> Iterator[str]:
+    """Name units with their lines, with what is around them where it differs from the one before.
+
+    A definition comes with the name around it, a section with the heading above it.
+    """
+    before = ""
+    for unit in units:
+        if unit.lane == "commits":
+            continue  # Its document says everything.
+        heading = unit.kind in ("section", "file")
+        *around, name = [part for part in unit.path if part != ROOT_HEADING] or [""]
+        parent = around[-1] if around else ""
+        joint = " > " if heading else "."
+        if parent:
+            name = joint.lstrip() + name if parent == before else f"{parent}{joint}{name}"
+        before = parent
+        yield f"{_cut(name, _LONGEST_UNIT)}:{unit.line or unit.span.start_line}"
 
 
 def _first_focus(hit: Hit) -> str:

@@ -44,7 +44,7 @@ Detail = Literal["map", "paths", "passages"]
 _MAP_TOKENS_EACH = 250
 """Default budget for the map of each of several questions."""
 _PASSAGE_TOKENS = 6_000
-_UNITS = 28
+_UNITS = 36
 """Definitions and sections per question that a map shows or names."""
 _PASSAGES = 10
 _DEEPEST = 100
