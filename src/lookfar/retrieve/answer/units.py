@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -51,6 +53,8 @@ _HOLDS_ALL: Final = frozenset(("function", "method", "macro"))
 _DECLARED: Final = 0.7
 """Factor for constants, types and other definitions that do nothing."""
 _ASIDE: Final = 0.5
+_CROWDING: Final = 0.975
+"""Factor for each better definition of the same file, so that more files are named."""
 _DEFINITIONS: Final = 3
 """So many definitions are named for each section of a document."""
 _WITH_LINES: Final = 5
@@ -125,17 +129,23 @@ def rank_definitions(ranking: Ranking, sources: Sequence[Source], most: int) -> 
             texts[key] = source.snapshot.text(uri) or ""
             file = _split_file(source.snapshot, key[1], uri, texts[key])
             definitions += _read_definitions(ranking, chunks, file, terms)
-    scored = sorted(
-        zip(definitions, _score(ranking, files, definitions, terms), strict=True),
-        key=lambda scored: (-scored[1], *_key(ranking, scored[0])),
-    )
-    return [_make_passage(ranking, definition, score, texts) for definition, score in scored[:most]]
+    scores = _score(ranking, files, definitions, terms)
+    order = sorted(zip(definitions, scores, strict=True), key=partial(_rank_key, ranking))
+    before: Counter[Document] = Counter()
+    spread = []
+    for definition, score in order:
+        document = ranking.candidates[definition.at].document
+        spread.append((definition, score * _CROWDING ** before[document]))
+        before[document] += 1
+    best = sorted(spread, key=partial(_rank_key, ranking))[:most]
+    return [_make_passage(ranking, definition, score, texts) for definition, score in best]
 
 
-def _key(ranking: Ranking, definition: _Definition) -> tuple[str, int, int]:
+def _rank_key(ranking: Ranking, scored: tuple[_Definition, float]) -> tuple[float, str, int, int]:
+    definition, score = scored
     candidate = ranking.candidates[definition.at]
     start = definition.section.span.start if definition.section else 0
-    return candidate.place.uri, start, candidate.source
+    return -score, candidate.place.uri, start, candidate.source
 
 
 def _make_passage(

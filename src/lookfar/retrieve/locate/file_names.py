@@ -17,7 +17,8 @@ _MARGINS = re.compile(
     r"|\.d\.ts$|\.min\.js$|_compat\.[^/]+$|\.generated\.[^/]+$|_pb2?\.[^/]+$"
 )
 _CHANGELOG = re.compile(
-    r"(?:^|/)(?:changes|change-?logs?|history|news|release[-_ ]?notes|what'?s[-_ ]?new)(?:[./_-]|$)",
+    r"(?:^|/)(?:changes|change-?logs?|history|news|release[-_ ]?notes|what'?s[-_ ]?new)"
+    r"(?:[./_-]|$)",
     re.IGNORECASE,
 )
 
