@@ -314,6 +314,16 @@ class GlobSet:
 
 @lru_cache(maxsize=256)
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a function that tests relative POSIX paths; ``InvalidPattern`` if it is malformed."""
-    globs = GlobSet((pattern,))
-    return lambda uri: globs.match(uri) is not None
+    """Return a function that tests relative POSIX paths; ``InvalidPattern`` if it is malformed.
+
+    The pattern may be several, one on each line: a path matches if one of them does, and none of
+    those that begin with ``!``.
+    """
+    patterns = pattern.split("\n")
+    unwanted = GlobSet([one[1:] for one in patterns if one.startswith("!")])
+    wanted = GlobSet([one for one in patterns if not one.startswith("!")])
+    if not unwanted.patterns:
+        return lambda uri: wanted.match(uri) is not None
+    return lambda uri: (
+        (not wanted.patterns or wanted.match(uri) is not None) and unwanted.match(uri) is None
+    )

@@ -17,7 +17,7 @@ looks like one of ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from textwrap import wrap
@@ -60,24 +60,18 @@ _LONGEST_PROSE = 480
 _WRAPPED = 110
 _LONGEST_NAME = 70
 _LONGEST_UNIT = 50
+_OUTSIDE = "top level"
+"""Names what a file has outside of all definitions."""
 _COMMIT_HEAD = ("Author: ", "Committer: ", "Date: ")
 """Lines of a commit that repeat its name."""
 _ADDRESS = re.compile(r"(https?://[^/\s)>\]]+/)[^\s)>\]]{16,}")
 _WITH_USES = 8
-"""A place of code with at least this many lines also shows the constants and imports it uses."""
+"""A place of code with at least this many lines also shows the constants it uses."""
+_IMPORTS = re.compile(r"\s*(?:import|from|use|using|#\s*include|require)\b")
 _SPACE = re.compile(r"\s+")
 _RULE = re.compile(r"\s*([=*~^\"'`#+.:_-])\1{2,}\s*")
 """A line that only underlines a heading or separates two sections."""
 _NOT_WORD = re.compile(r"[\W_]+")
-
-
-class Question(NamedTuple):
-    text: str
-    hits: Sequence[Hit]
-    units: Sequence[Unit] = ()
-    """What all that is known answers, best first; the first of them are those of ``hits``."""
-    remarks: Sequence[str] = ()
-    """Shown if it is one of several questions."""
 
 
 class ShownHit(NamedTuple):
@@ -87,19 +81,16 @@ class ShownHit(NamedTuple):
     excerpt: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerMap:
-    """A map as text, and what it shows."""
+class Drawn(NamedTuple):
+    """The map of one question as text, and what it shows."""
 
     text: str
-    shown: tuple[tuple[ShownHit, ...], ...]
-    """For each question the places shown with their lines, best first."""
-    named: tuple[tuple[Unit, ...], ...]
-    """For each question what is only named."""
-    reached: tuple[int, ...]
-    """How many units of each question this page deals with."""
-    more: bool
-    """Whether a question has more than is shown."""
+    shown: Sequence[ShownHit]
+    """The places shown with their lines, best first."""
+    named: Sequence[Unit]
+    """What is only named."""
+    reached: int
+    """How many of its units are dealt with."""
 
 
 @dataclass(slots=True)
@@ -107,7 +98,7 @@ class _Place:
     """A hit in the map, and how much of it is shown."""
 
     hit: Hit
-    unit: Unit | None
+    unit: Unit
     lines: int = 1
     """1: one sentence; more: a window of that many lines."""
     drawn: dict[int, str] = field(default_factory=dict)
@@ -115,7 +106,7 @@ class _Place:
 
     @property
     def is_definition(self) -> bool:
-        return self.unit is not None and self.unit.kind not in ("section", "file")
+        return self.unit.kind not in ("section", "file")
 
 
 @dataclass(slots=True)
@@ -135,71 +126,23 @@ class _Document:
         return "\n".join([self.name, *map(_place_text, self.places), *also])
 
 
-class _Drawn(NamedTuple):
-    """The map of one question."""
-
-    text: str
-    places: list[_Place]
-    named: list[Unit]
-    reached: int
-    """How many of its units are dealt with."""
-
-
 _Key = tuple[str, str, int]
 Describe = Callable[[Hit | Unit], str]
-
-
-def draw_map(
-    questions: Sequence[Question],
-    budget: int,
-    *,
-    skip: Sequence[int] = (),
-    limit: int = 0,
-    paths: bool = False,
-    describe: Describe,
-) -> AnswerMap:
-    """Draw the map of some questions within ``budget`` tokens.
-
-    ``skip`` is the number of units per question that earlier pages showed; with a ``limit`` only so
-    many hits are shown, and nothing is named. With ``paths``, only documents are named.
-    ``describe`` names the document of a hit or unit.
-    """
-    parts: list[_Drawn] = []
-    seen: set[_Key] = set()
-    left, more = budget, False
-    for number, question in enumerate(questions):
-        start = skip[number] if skip else 0
-        share = left // (len(questions) - number)
-        if paths:
-            part = _draw_paths(question.units[start:], share, describe)
-        else:
-            part = _draw_question(question, start, share, limit, seen, describe)
-        more |= start + part.reached < max(len(question.units), len(question.hits))
-        seen.update(_key(place.hit) for place in part.places)
-        left -= tokens(part.text)
-        parts.append(part)
-    return AnswerMap(
-        _join_texts(questions, parts),
-        tuple(
-            tuple(ShownHit(place.hit, _excerpt(place)) for place in part.places) for part in parts
-        ),
-        tuple(tuple(part.named) for part in parts),
-        tuple(part.reached for part in parts),
-        more,
-    )
 
 
 def draw_answer(answer: Answer, *, paths: bool = False) -> str:
     """Draw the map of one answer with all its hits, for a terminal or a file."""
     several = are_several(answer.generations)
     hits = {_key(hit): hit for hit in answer.hits}
-    drawn = draw_map(
-        [Question(answer.query, answer.hits, [_unit_of(hit) for hit in answer.hits])],
-        _LARGER,
-        limit=len(answer.hits),
-        paths=paths,
-        describe=lambda item: name_document(hits[_key(item)], several=several),
-    )
+    units = [_unit_of(hit) for hit in answer.hits]
+
+    def describe(item: Hit | Unit) -> str:
+        return name_document(hits[_key(item)], several=several)
+
+    if paths:
+        drawn = draw_paths(units, _LARGER, describe)
+    else:
+        drawn = draw_question(answer.hits, units, _LARGER, len(units), set(), describe)
     return drawn.text or "Nothing found."
 
 
@@ -211,17 +154,7 @@ def _key(item: Hit | Unit) -> _Key:
     return item.collection, item.uri, item.span.start
 
 
-def _join_texts(questions: Sequence[Question], parts: Sequence[_Drawn]) -> str:
-    if len(parts) == 1:
-        return parts[0].text
-    sections = []
-    for number, (question, part) in enumerate(zip(questions, parts, strict=True), start=1):
-        head = f"[{number}] {_cut(question.text, _LONGEST_NAME)}"
-        sections.append("\n".join([head, *question.remarks, part.text or "Nothing found."]))
-    return "\n\n".join(sections)
-
-
-def _draw_paths(units: Sequence[Unit], budget: int, describe: Describe) -> _Drawn:
+def draw_paths(units: Sequence[Unit], budget: int, describe: Describe) -> Drawn:
     """Name documents with the lines of their places, as many as fit."""
     grouped: dict[str, list[Unit]] = {}
     spent = 0
@@ -238,20 +171,26 @@ def _draw_paths(units: Sequence[Unit], budget: int, describe: Describe) -> _Draw
         path, gap, title = name.partition("  ")
         spans = ",".join(dict.fromkeys(map(_lines, places)))
         lines.append(f"{path}:{spans}{gap}{title}")
-    return _Drawn("\n".join(lines), [], chosen, len(chosen))
+    return Drawn("\n".join(lines), [], chosen, len(chosen))
 
 
-def _draw_question(
-    question: Question,
-    start: int,
+def draw_question(
+    hits: Sequence[Hit],
+    units: Sequence[Unit],
     budget: int,
     limit: int,
-    seen: Collection[_Key],
+    seen: set[_Key],
     describe: Describe,
-) -> _Drawn:
-    """Draw the best places, then name further ones; what is left widens the best places."""
-    hits = question.hits[start:][: limit or _count_places(budget)]
-    units = question.units[start:]
+) -> Drawn:
+    """Draw the best places, then name further ones; what is left widens the best places.
+
+    ``units`` are what answers, best first, and ``hits`` the first of these. With a ``limit`` only
+    so many hits are shown, and nothing is named. Hits in ``seen`` are only named; those shown are
+    added to it. ``describe`` names the document of a hit or unit.
+    """
+    # What packages have to say is not among the units.
+    units = [*units, *map(_unit_of, hits[len(units) :])]
+    hits = hits[: limit or _count_places(budget)]
     documents: dict[tuple[str, str], _Document] = {}
 
     def find_document(item: Hit | Unit) -> _Document:
@@ -264,11 +203,12 @@ def _draw_question(
         return tokens("\n".join(document.text for document in documents.values()))
 
     places: list[_Place] = []
+    placed: set[int] = set()
     reached = 0
     for at, hit in enumerate(hits):
         if _key(hit) in seen:
             continue
-        place = _Place(hit, units[at] if at < len(units) else None)
+        place = _Place(hit, units[at])
         document = find_document(hit)
         document.places.append(place)
         if places and measure() > budget * _FOR_PLACES * (1.25 if limit else 1.0):
@@ -277,16 +217,16 @@ def _draw_question(
                 del documents[hit.collection, hit.uri]
             break
         places.append(place)
+        placed.add(at)
         reached = at + 1
     if limit:
         _widen(places, budget, measure)
-        return _Drawn(_join(documents), places, [], reached)
+        return _finish(documents, places, [], reached, seen)
     _widen(places, int(budget * _FOR_PLACES), measure)
-    placed = {_key(place.hit) for place in places}
     named: list[Unit] = []
     most = max(_MOST_NAMED, budget // _TOKENS_A_NAME)
     for at, unit in enumerate(units):
-        if _key(unit) in placed:
+        if at in placed:
             continue
         if len(named) >= most:
             break
@@ -300,11 +240,19 @@ def _draw_question(
         named.append(unit)
         reached = max(reached, at + 1)
     _widen(places, budget, measure)
-    return _Drawn(_join(documents), places, named, reached)
+    return _finish(documents, places, named, reached, seen)
 
 
-def _join(documents: Mapping[tuple[str, str], _Document]) -> str:
-    return "\n".join(document.text for document in documents.values())
+def _finish(
+    documents: Mapping[tuple[str, str], _Document],
+    places: Sequence[_Place],
+    named: Sequence[Unit],
+    reached: int,
+    seen: set[_Key],
+) -> Drawn:
+    seen.update(_key(place.hit) for place in places)
+    text = "\n".join(document.text for document in documents.values())
+    return Drawn(text, [ShownHit(place.hit, _excerpt(place)) for place in places], named, reached)
 
 
 def _count_places(budget: int) -> int:
@@ -341,7 +289,7 @@ def _draw_place(place: _Place) -> str:
         number = hit.focus[0].start_line if hit.focus else hit.span.start_line
         return f"{head} | {number}: {sentence}" if sentence else head
     used = hit.uses if place.lines >= _WITH_USES else ()
-    lines = [(number, [safe_name(text)]) for number, text in used]
+    lines = [(number, [safe_name(text)]) for number, text in used if not _IMPORTS.match(text)]
     shown = sorted([*lines, *_window(place)])
     return "\n".join([head, *chain.from_iterable(map(_number, shown))])
 
@@ -371,7 +319,7 @@ def _excerpt(place: _Place) -> str:
 def _heading(place: _Place) -> str:
     """Return the last names or headings above a hit, without the title of its document."""
     hit = place.hit
-    if place.unit is not None and place.is_definition:
+    if place.is_definition:
         return _cut(place.unit.name, _LONGEST_NAME)
     path = hit.focus_path or hit.path
     headings = [part for part in path if part not in (hit.title, ROOT_HEADING)]
@@ -388,7 +336,7 @@ def _list_names(units: Sequence[Unit]) -> Iterator[str]:
         if unit.lane == "commits":
             continue  # Its document says everything.
         heading = unit.kind in ("section", "file")
-        *around, name = [part for part in unit.path if part != ROOT_HEADING] or [""]
+        *around, name = [part for part in unit.path if part != ROOT_HEADING] or [_OUTSIDE]
         parent = around[-1] if around else ""
         joint = " > " if heading else "."
         if parent:
@@ -415,7 +363,7 @@ def _window(place: _Place) -> list[tuple[int, list[str]]]:
         for focus in hit.focus
         if focus.end_line - first < len(lines)
     ]
-    if place.unit is not None and place.is_definition:
+    if place.is_definition:
         chosen = _choose_lines(
             lines, place.unit.line - first, [low for low, _ in focused], place.lines
         )

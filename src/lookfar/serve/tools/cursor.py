@@ -18,7 +18,7 @@ from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.tool import Input, Json, Session
 
 _DIGITS = 12
-_FORM = re.compile(r"([a-z]{1,20})-(\d{1,6}(?:\.\d{1,6}){0,9})-(\d{1,12})-([0-9a-f]{12})")
+_FORM = re.compile(r"([a-z]{1,20})-(\d{1,6}(?:\.\d{1,6}){0,19})-(\d{1,12})-([0-9a-f]{12})")
 _MOST_REMEMBERED = 64
 """How many calls of a client session can be continued by a cursor alone."""
 

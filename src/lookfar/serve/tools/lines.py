@@ -1,79 +1,85 @@
-"""The tool ``search`` with a literal text or regular expression: matching lines, like grep."""
+"""Matching lines of a literal text or regular expression, like grep, for the tool ``search``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lookfar.errors import how_many
-from lookfar.model import FileMatches, Matches
+from lookfar.model import ROOT_HEADING, FileMatches, Matches
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
-from lookfar.serve.tools.cursor import missing_lines, next_page
-from lookfar.serve.tools.inputs import LEAST_TOKENS
-from lookfar.serve.tools.tool import Call, Json, Result, Session, bounded
+from lookfar.serve.tools.probes import Part
+from lookfar.serve.tools.tool import Call, Session
 
 if TYPE_CHECKING:
     from lookfar.model import Filters
-    from lookfar.serve.tools.cursor import Cursor
+    from lookfar.serve.tools.probes import Probe
     from lookfar.serve.tools.search import SearchInput
 
 LINE_TOKENS = 1_000
 """Default budget for one pattern."""
-_LINE_TOKENS_EACH = 500
 _FILES = 50
 _LINES = 20
 """At most, of one document."""
 _LONGEST_LINE = 200
+_LONGEST_NAME = 70
 _FEW = 3
 """Every document shows this many lines before the first ones show more."""
 
 
-def show_lines(
+def find_lines(
     session: Session,
     given: SearchInput,
+    probe: Probe,
+    pattern: str,
     filters: Filters,
     call: Call,
-    cursor: Cursor,
-    about: Json,
-) -> Result:
-    """Show the lines that match each pattern of a call."""
-    skip = cursor.offsets if given.cursor else (0,) * len(given.questions)
-    results = [
-        session.library.grep(
-            pattern,
-            regex=given.mode == "regex",
-            case="smart",
-            filters=filters,
-            context=given.context,
-            max_matches_per_file=0 if given.detail == "paths" else _LINES,
-            limit=given.top_k or _FILES,
-            offset=start,
-            as_of=given.as_of or cursor.generation or None,
-            memories=True,
-            sources=True,
-            on_progress=call.on_progress(),
-        )
-        for pattern, start in zip(given.questions, skip, strict=True)
-    ]
+    *,
+    regex: bool,
+    offset: int,
+    as_of: int | None,
+) -> Matches:
+    """Return the lines that match one pattern."""
+    return session.library.grep(
+        pattern,
+        regex=regex,
+        case="smart",
+        filters=filters,
+        context=given.context,
+        max_matches_per_file=0 if given.detail == "paths" else _LINES,
+        limit=probe.limit or given.top_k or _FILES,
+        offset=offset,
+        as_of=as_of,
+        memories=True,
+        sources=True,
+        on_progress=call.on_progress(),
+    )
 
-    def show(budget: int) -> Result:
-        parts = [_lay_out(matches, budget // len(results)) for matches in results]
-        reached = tuple(start + len(part) for start, part in zip(skip, parts, strict=True))
-        more = any(
-            end < matches.matched_files for end, matches in zip(reached, results, strict=True)
-        )
-        following = ""
-        if more:
-            following = next_page(session, given, about, reached, results[0].generations)
-        return _result(results, parts, following, given)
 
-    budget = given.budget
-    if not budget:
-        budget = LINE_TOKENS if len(results) == 1 else _LINE_TOKENS_EACH * len(results)
-    return bounded(show, budget, LEAST_TOKENS)
+def draw_lines(matches: Matches, budget: int) -> Part:
+    """Show matching lines below the names of their documents and of what is around them."""
+    chosen = _lay_out(matches, budget)
+    files = [replace(file, lines=file.lines[:count]) for file, count in chosen]
+    shape = json_shapes.matches(replace(matches, files=tuple(files)))
+    excerpts: dict[tuple[str | int, ...], object] = {
+        ("files", at, "lines", line_at, name): line[name]
+        for at, file in enumerate(shape["files"])
+        for line_at, line in enumerate(file["lines"])
+        for name in ("text", "before", "after")
+    }
+    head = how_many(matches.matches, "line") + " in " + how_many(matches.matched_files, "file")
+    lines = [line for file, count in chosen for line in _render(file, count)]
+    return Part(
+        "\n".join([head if matches.matches else "No line matches", *lines]),
+        shape,
+        excerpts,
+        len(chosen),
+        matches.offset + len(chosen) < matches.matched_files,
+        matches.incomplete,
+    )
 
 
 def _lay_out(matches: Matches, budget: int) -> list[tuple[FileMatches, int]]:
@@ -105,7 +111,11 @@ def _render(file: FileMatches, lines: int) -> Iterator[str]:
 
 
 def _render_line(file: FileMatches, at: int) -> Iterator[str]:
+    """Format a line, below the name of the definition or section around it if that is new."""
     line = file.lines[at]
+    around = _name_around(file, at)
+    if around and (at == 0 or around != _name_around(file, at - 1)):
+        yield f" {around}"
     first = line.number - len(line.before)
     for number, text in enumerate(line.before, start=first):
         yield f"  {number}| {_cut(text)}"
@@ -116,39 +126,19 @@ def _render_line(file: FileMatches, at: int) -> Iterator[str]:
         yield f"  {number}| {_cut(text)}"
 
 
+def _name_around(file: FileMatches, at: int) -> str:
+    """Return the name of the definition around a line, or the headings above it.
+
+    A line that has the name itself needs only the names around that.
+    """
+    line = file.lines[at]
+    names = [name for name in line.heading_path if name not in (file.title, ROOT_HEADING)]
+    if names and names[-1] in line.text:
+        names.pop()
+    joint = "." if file.lane == "code" else " > "
+    return safe_name(joint.join(names[-2:])[:_LONGEST_NAME])
+
+
 def _cut(text: str) -> str:
     text = safe_name(text.rstrip().expandtabs(4))
     return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
-
-
-def _result(
-    results: Sequence[Matches],
-    parts: Sequence[Sequence[tuple[FileMatches, int]]],
-    following: str,
-    given: SearchInput,
-) -> Result:
-    single = not given.queries
-    shapes: list[Json] = []
-    excerpts: dict[tuple[str | int, ...], Any] = {}
-    for number, (matches, part) in enumerate(zip(results, parts, strict=True)):
-        files = [replace(file, lines=file.lines[:count]) for file, count in part]
-        shape = json_shapes.matches(replace(matches, files=tuple(files)))
-        where: tuple[str | int, ...] = () if single else ("answers", number)
-        for at, file in enumerate(shape["files"]):
-            for line_at, line in enumerate(file["lines"]):
-                for name in ("text", "before", "after"):
-                    excerpts[(*where, "files", at, "lines", line_at, name)] = line[name]
-        shapes.append(shape)
-    data: Json = shapes[0] if single else {"answers": shapes}
-    data["cursor"] = following
-    bodies: list[str] = []
-    for number, (matches, part) in enumerate(zip(results, parts, strict=True), start=1):
-        lines = [line for file, count in part for line in _render(file, count)]
-        head = how_many(matches.matches, "line") + " in " + how_many(matches.matched_files, "file")
-        head = head if matches.matches else "No line matches"
-        label = "" if single else f"[{number}] {safe_name(matches.pattern[:70])}: "
-        bodies.append("\n".join([f"{label}{head}", *lines]))
-    notes = missing_lines(note for matches in results for note in matches.incomplete)
-    if following:
-        notes.append(f"More: cursor {following}")
-    return Result(data, "\n".join(notes), body="\n\n".join(bodies), excerpts=excerpts)

@@ -5,15 +5,17 @@ Several questions share one budget of tokens, and each document is shown once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument, how_many
-from lookfar.model import Answer, Filters, Hit, Incomplete, Lane, Unit
+from lookfar.model import Answer, Filters, Hit, Incomplete, Lane, Matches, Reading, Unit
 from lookfar.model.answers import REMARKS
 from lookfar.retrieve.answer.pack import pack, tokens
 from lookfar.retrieve.locate.address import format_citation
@@ -22,9 +24,9 @@ from lookfar.serve.show.answer_map import (
     MAP_TOKENS,
     PLACES,
     TOKENS_A_PLACE,
-    AnswerMap,
-    Question,
-    draw_map,
+    Describe,
+    draw_paths,
+    draw_question,
     name_document,
 )
 from lookfar.serve.show.breadcrumbs import Breadcrumbs, also_at
@@ -33,42 +35,51 @@ from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.cursor import SEARCH_CURSOR, Cursor, missing_lines, next_page, recall_call
 from lookfar.serve.tools.dates import moment
 from lookfar.serve.tools.inputs import LEAST_TOKENS, Budget, between
-from lookfar.serve.tools.lines import show_lines
+from lookfar.serve.tools.lines import LINE_TOKENS, draw_lines, find_lines
 from lookfar.serve.tools.listing import show_listing
 from lookfar.serve.tools.output_schemas import SEARCHED
+from lookfar.serve.tools.probes import (
+    NO_PROBE,
+    READ_TOKENS,
+    Globs,
+    Part,
+    Probe,
+    Probes,
+    draw_reading,
+    read_address,
+)
 from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
 
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
 
-_MAP_TOKENS_EACH = 250
-"""Default budget for the map of each of several questions."""
+_TOKENS_EACH = 250
+"""Default budget for each of several probes."""
 _PASSAGE_TOKENS = 6_000
 _UNITS = 36
 """Definitions and sections per question that a map shows or names."""
 _PASSAGES = 10
 _DEEPEST = 100
 """Most hits of one question, all pages together."""
-_MOST_QUESTIONS = 10
-
-
-def _few(queries: list[str]) -> list[str]:
-    if len(queries) > _MOST_QUESTIONS:
-        raise ValueError(f"It takes at most {_MOST_QUESTIONS}")
-    if not all(query.strip() for query in queries):
-        raise ValueError("A question is empty")
-    return queries
+_LONGEST_HEAD = 70
 
 
 class SearchInput(Input):
-    query: Annotated[str, Field(description="Question, name or path")] = ""
-    queries: Annotated[list[str], AfterValidator(_few), Field(description="Up to ten")] = []
+    query: str = ""
+    queries: Annotated[
+        Probes,
+        Field(
+            description='Up to 20, each: question, name, "text", /regex/, path#Name, path:1-9'
+            " or {query, limit, kinds, glob}"
+        ),
+    ] = []
     mode: Annotated[SearchMode, Field(default_factory=lambda: "hybrid")]
     detail: Annotated[Detail, Field(default_factory=lambda: "map")]
     kinds: list[Lane] = []
-    prefix: Annotated[str, Field(description="Of paths")] = ""
-    glob: str = ""
-    uris: list[str] = []
+    prefix: SkipJsonSchema[str] = ""
+    glob: Annotated[Globs, Field(description="! excludes")] = ""
+    exclude: Globs = ""
+    uris: SkipJsonSchema[list[str]] = []
     heading: Annotated[str, Field(description="Only below")] = ""
     language: str = ""
     tags: list[str] = []
@@ -85,7 +96,7 @@ class SearchInput(Input):
     top_k: Annotated[int, AfterValidator(between(1, 50)), Field(default_factory=int)]
     budget: Budget
     cursor: Annotated[str, Field(description="Alone continues")] = ""
-    explain: Annotated[bool, Field(default_factory=bool)]
+    explain: SkipJsonSchema[bool] = False
     as_of: Annotated[
         int,
         AfterValidator(between(0, 1 << 62)),
@@ -93,16 +104,18 @@ class SearchInput(Input):
     ]
 
     @property
-    def questions(self) -> list[str]:
-        return [*([self.query] if self.query.strip() else []), *self.queries]
+    def probes(self) -> list[Probe]:
+        first = [Probe(query=self.query)] if self.query.strip() else []
+        others = (Probe(query=one) if isinstance(one, str) else one for one in self.queries)
+        return [*first, *others]
 
 
 def _search(session: Session, given: SearchInput, call: Call) -> Result:
-    if given.cursor and not given.questions:
+    if given.cursor and not given.probes:
         given = _continue(session, given)
-    if not given.questions and _filters(given):
+    if not given.probes and _filters(given):
         return show_listing(session, given, _filters(given), call, _about(session, given))
-    if not given.questions:
+    if not given.probes:
         raise InvalidArgument(
             "search needs the argument 'query'.",
             hint="Add query, queries with several questions, or filters alone to list documents.",
@@ -114,11 +127,10 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
             f"One question returns at most {_DEEPEST} hits.",
             hint="Ask more precisely, or add a filter.",
         )
-    if given.mode in ("literal", "regex"):
-        return show_lines(session, given, _filters(given), call, cursor, _about(session, given))
-    if given.detail == "passages" or given.explain:
+    by_lines = given.mode in ("literal", "regex")
+    if (given.detail == "passages" and not by_lines) or given.explain:
         return _show_passages(session, given, call, cursor)
-    return _show_map(session, given, call, cursor)
+    return _show_probes(session, given, call, cursor)
 
 
 def _continue(session: Session, given: SearchInput) -> SearchInput:
@@ -146,24 +158,28 @@ class _Searches:
         self.focus = given.detail != "passages"
         self.notes: list[Incomplete] = []
 
-    def ask(self, question: str, top_k: int) -> Answer:
+    @property
+    def as_of(self) -> int | None:
+        return self._given.as_of or self._pinned or None
+
+    def ask(self, probe: Probe, top_k: int) -> Answer:
         given = self._given
         try:
-            return self._search(question, top_k, given.as_of or self._pinned or None)
+            return self._search(probe, top_k, self.as_of)
         except InvalidArgument as error:
             if given.as_of or not self._pinned or "kept" not in error.details:
                 raise
         self._pinned = 0
         self.notes = [Incomplete("moved_on", "the index changed since the first page")]
-        return self._search(question, top_k, None)
+        return self._search(probe, top_k, None)
 
-    def _search(self, question: str, top_k: int, as_of: int | None) -> Answer:
+    def _search(self, probe: Probe, top_k: int, as_of: int | None) -> Answer:
         given = self._given
         return self._library.search(
-            question,
+            probe.query,
             mode=given.mode,  # type: ignore[arg-type]
             top_k=min(top_k, _DEEPEST),
-            filters=_filters(given),
+            filters=_filters(given, probe),
             hypothesis=given.hypothesis,
             explain=given.explain,
             as_of=as_of,
@@ -178,14 +194,17 @@ class _Searches:
         )
 
 
-def _filters(given: SearchInput) -> Filters:
+def _filters(given: SearchInput, probe: Probe = NO_PROBE) -> Filters:
+    """Return the filters of a call, or of one of its probes, which may have its own."""
+    excluded = [f"!{glob.removeprefix('!')}" for glob in given.exclude.split("\n") if glob]
+    globs = [glob for glob in (probe.glob or given.glob).split("\n") if glob]
     return Filters(
         prefix=given.prefix,
         uris=tuple(given.uris),
-        glob=given.glob,
+        glob="\n".join([*globs, *excluded]),
         heading=given.heading,
         tags=tuple(given.tags),
-        lanes=tuple(given.kinds),
+        lanes=tuple(probe.kinds or given.kinds),
         languages=(given.language,) if given.language else (),
         where=tuple(given.where),
         after=moment(given.after, "after"),
@@ -196,45 +215,155 @@ def _filters(given: SearchInput) -> Filters:
     )
 
 
-def _show_map(session: Session, given: SearchInput, call: Call, cursor: Cursor) -> Result:
-    questions = given.questions
-    skip = cursor.offsets if given.cursor else (0,) * len(questions)
-    budget = given.budget
-    if not budget:
-        budget = MAP_TOKENS if len(questions) == 1 else _MAP_TOKENS_EACH * len(questions)
+def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Cursor) -> Result:
+    """Answer each probe in its own way, all within one budget."""
+    probes = given.probes
+    skip = cursor.offsets if given.cursor else (0,) * len(probes)
     searches = _Searches(session, given, call, cursor)
-    most = max(given.top_k, _UNITS, budget // 20)
-    searches.units = max(skip) + most + 1
-    placed = given.top_k + 1 if given.top_k else max(PLACES, budget // TOKENS_A_PLACE)
-    answers = [searches.ask(question, max(skip) + placed) for question in questions]
-    several = len(session.library.collections) > 1
-    remarks = [_list_notes([answer], remarks=True) for answer in answers]
+    searches.units = max(skip) + max(_UNITS, given.budget // 20) + 1
     asked = [
-        Question(answer.query, answer.hits, answer.units, lines)
-        for answer, lines in zip(answers, remarks, strict=True)
+        _ask(session, given, call, searches, probe, start)
+        for probe, start in zip(probes, skip, strict=True)
     ]
-    answers[0] = replace(answers[0], incomplete=(*answers[0].incomplete, *searches.notes))
+    budget = given.budget or sum(_usual_budget(answer, len(asked)) for answer in asked)
+    several = len(session.library.collections) > 1
+
+    def describe(item: Hit | Unit) -> str:
+        return _describe(session, item, several)
 
     def show(budget: int) -> Result:
-        answer_map = draw_map(
-            asked,
-            budget,
-            skip=skip,
-            limit=given.top_k,
-            paths=given.detail == "paths",
-            describe=lambda item: _describe(session, item, several),
-        )
+        parts: list[Part] = []
+        seen: set[tuple[str, str, int]] = set()
+        left = budget
+        for number, (probe, answer, start) in enumerate(zip(probes, asked, skip, strict=True)):
+            share = left // (len(asked) - number)
+            if isinstance(answer, Answer):
+                part = _draw_answer(given, probe, answer, start, share, seen, describe)
+            elif isinstance(answer, Matches):
+                part = draw_lines(answer, share)
+            else:
+                part = draw_reading(answer, share)
+            left -= tokens(part.text)
+            parts.append(part)
         following = ""
-        if answer_map.more:
-            reached = tuple(map(sum, zip(skip, answer_map.reached, strict=True)))
-            about, states = _about(session, given), answers[0].generations
-            following = next_page(session, given, about, reached, states)
-        return _mapped(answers, answer_map, following, given)
+        if any(part.more for part in parts):
+            reached = tuple(start + part.reached for start, part in zip(skip, parts, strict=True))
+            states = next((a.generations for a in asked if not isinstance(a, Reading)), {})
+            following = next_page(session, given, _about(session, given), reached, states)
+        return _combine(given, parts, following, searches.notes)
 
     result = bounded(show, budget, LEAST_TOKENS)
-    first = next((hit.collection for answer in answers for hit in answer.hits), "")
-    session.library.record_answer(first, result.data["tokens"], result.data["document_tokens"])
+    first = next((a for a in asked if isinstance(a, Answer) and a.hits), None)
+    if first is not None:
+        counts = result.data["tokens"], result.data["document_tokens"]
+        session.library.record_answer(first.hits[0].collection, *counts)
     return result
+
+
+def _ask(
+    session: Session,
+    given: SearchInput,
+    call: Call,
+    searches: _Searches,
+    probe: Probe,
+    start: int,
+) -> Answer | Matches | Reading:
+    """Return the answer to a probe; a text in quotes that no line has is asked as words."""
+    way, text = probe.read_way()
+    if given.mode in ("literal", "regex"):
+        way, text = given.mode, probe.query
+    elif given.mode != "hybrid" or given.hypothesis:
+        way = "words"
+    if way == "address" and (reading := read_address(session, text)) is not None:
+        return reading
+    if way in ("literal", "regex"):
+        filters = _filters(given, probe)
+        matches = find_lines(
+            session, given, probe, text, filters, call,
+            regex=way == "regex", offset=start, as_of=searches.as_of,
+        )  # fmt: skip
+        if matches.matches or given.mode == way or way == "regex":
+            return matches
+    limit = probe.limit or given.top_k
+    placed = limit + 1 if limit else max(PLACES, given.budget // TOKENS_A_PLACE)
+    return searches.ask(probe, start + placed)
+
+
+def _usual_budget(answer: Answer | Matches | Reading, count: int) -> int:
+    if isinstance(answer, Reading):
+        return READ_TOKENS if count > 1 else 4 * READ_TOKENS
+    if count > 1:
+        return _TOKENS_EACH
+    return MAP_TOKENS if isinstance(answer, Answer) else LINE_TOKENS
+
+
+def _draw_answer(
+    given: SearchInput,
+    probe: Probe,
+    answer: Answer,
+    start: int,
+    budget: int,
+    seen: set[tuple[str, str, int]],
+    describe: Describe,
+) -> Part:
+    """Draw the map of the answer to one question."""
+    hits, units = answer.hits[start:], answer.units[start:]
+    if given.detail == "paths":
+        drawn = draw_paths(units[: probe.limit or given.top_k or None], budget, describe)
+    else:
+        limit = probe.limit or given.top_k
+        drawn = draw_question(hits, units, budget, limit, seen, describe)
+    shape = json_shapes.answer(
+        replace(answer, hits=tuple(shown.hit for shown in drawn.shown), units=())
+    )
+    for shown, part in zip(drawn.shown, shape["hits"], strict=True):
+        _complete(shown.hit, part)
+    shape["units"] = [_name_unit(unit) for unit in drawn.named]
+    return Part(
+        drawn.text or "Nothing found.",
+        shape,
+        {("hits", at, "text"): shown.excerpt for at, shown in enumerate(drawn.shown)},
+        drawn.reached,
+        start + drawn.reached < max(len(answer.units), len(answer.hits)),
+        answer.incomplete,
+        sizes={(s.hit.collection, s.hit.uri): s.hit.document_chars for s in drawn.shown},
+    )
+
+
+def _combine(
+    given: SearchInput, parts: Sequence[Part], following: str, moved: Sequence[Incomplete]
+) -> Result:
+    """Put the answers of all probes together, each below its probe with its own notes."""
+    single = not given.queries
+    excerpts = {
+        (*(() if single else ("answers", number)), *path): text
+        for number, part in enumerate(parts)
+        for path, text in part.excerpts.items()
+    }
+    data: Json = parts[0].shape if single else {"answers": [part.shape for part in parts]}
+    data["cursor"] = following
+    common = Counter(note for part in parts for note in dict.fromkeys(part.notes))
+    notes = [*moved, *(note for note, count in common.items() if single or count > 1)]
+    bodies = []
+    for number, (probe, part) in enumerate(zip(given.probes, parts, strict=True), start=1):
+        own = [] if single else [note for note in part.notes if common[note] == 1]
+        head = [] if single else [f"[{number}] {_shorten(probe.query)}"]
+        bodies.append("\n".join([*head, *missing_lines(own), part.text]))
+    body = "\n\n".join(bodies)
+    sizes = {document: size for part in parts for document, size in part.sizes.items()}
+    data["tokens"], data["document_tokens"] = tokens(body), sum(sizes.values()) // 4
+    lines = missing_lines(notes)
+    if sizes:
+        count = how_many(len(sizes), "document")
+        lines.append(f"{count}, {data['tokens']:,} tokens; whole: {data['document_tokens']:,}")
+    if following:
+        lines.append(f"More: cursor {following}")
+    return Result(data, "\n".join(lines), body=body, excerpts=excerpts)
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return safe_name(text if len(text) <= _LONGEST_HEAD else f"{text[:_LONGEST_HEAD]}…")
 
 
 def _list_notes(answers: Sequence[Answer], *, remarks: bool) -> list[str]:
@@ -257,46 +386,6 @@ def _describe(session: Session, item: Hit | Unit, several: bool) -> str:
     return name_document(item, several=several) + warnings
 
 
-def _mapped(
-    answers: Sequence[Answer],
-    answer_map: AnswerMap,
-    following: str,
-    given: SearchInput,
-) -> Result:
-    shapes: list[Json] = []
-    excerpts: dict[tuple[str | int, ...], str] = {}
-    single = not given.queries
-    for number, (answer, places) in enumerate(zip(answers, answer_map.shown, strict=True)):
-        hits = [place.hit for place in places]
-        shape = json_shapes.answer(replace(answer, hits=tuple(hits), units=()))
-        shape["units"] = [_name_unit(unit) for unit in answer_map.named[number]]
-        where: tuple[str | int, ...] = () if single else ("answers", number)
-        for at, (hit, part) in enumerate(zip(hits, shape["hits"], strict=True)):
-            _complete(hit, part)
-            excerpts[(*where, "hits", at, "text")] = places[at].excerpt
-        shapes.append(shape)
-    data: Json = shapes[0] if single else {"answers": shapes}
-    data["cursor"] = following
-    cited = {(it.hit.collection, it.hit.uri): it.hit for part in answer_map.shown for it in part}
-    named = {(it.collection, it.uri) for part in answer_map.named for it in part}
-    data["tokens"] = tokens(answer_map.text)
-    data["document_tokens"] = sum(hit.document_chars for hit in cited.values()) // 4
-    lines = _list_notes(answers, remarks=False)
-    if len(answers) == 1 or not (
-        cited or named
-    ):  # Otherwise the map has them, each below its question.
-        lines = [*_list_notes(answers, remarks=True), *lines]
-    if not (cited or named):
-        lines.insert(0, "Nothing found.")
-    else:
-        count = how_many(len(named.union(cited)), "document")
-        receipt = f"{count}, {data['tokens']:,} tokens; whole: {data['document_tokens']:,}"
-        lines.append(f"{receipt}. More: cursor {following}" if following else receipt)
-    return Result(
-        data, "\n".join(lines), body=answer_map.text if cited or named else "", excerpts=excerpts
-    )
-
-
 def _name_unit(unit: Unit) -> Json:
     """Return what a program needs to read something that is only named."""
     return {
@@ -316,13 +405,12 @@ def _complete(hit: Hit, shape: Json) -> None:
 
 
 def _show_passages(session: Session, given: SearchInput, call: Call, cursor: Cursor) -> Result:
-    questions = given.questions
-    skip = cursor.offsets if given.cursor else (0,) * len(questions)
+    probes = given.probes
+    skip = cursor.offsets if given.cursor else (0,) * len(probes)
     top_k = given.top_k or _PASSAGES
     searches = _Searches(session, given, call, cursor)
     answers = [
-        searches.ask(question, start + top_k + 1)
-        for question, start in zip(questions, skip, strict=True)
+        searches.ask(probe, start + top_k + 1) for probe, start in zip(probes, skip, strict=True)
     ]
 
     answers[0] = replace(answers[0], incomplete=(*answers[0].incomplete, *searches.notes))
@@ -345,7 +433,7 @@ def _show_passages(session: Session, given: SearchInput, call: Call, cursor: Cur
             following = next_page(session, given, about, tuple(reached), states)
         return _with_passages(parts, skip, following, given)
 
-    return bounded(show, given.budget or _PASSAGE_TOKENS * min(len(questions), 3), LEAST_TOKENS)
+    return bounded(show, given.budget or _PASSAGE_TOKENS * min(len(probes), 3), LEAST_TOKENS)
 
 
 def _with_passages(
@@ -412,16 +500,15 @@ def _describe_passage(
 
 SEARCH = Tool(
     "search",
-    "Find docs, code, commits and notes. Gives a short map: places and lines that answer;"
-    " often no read is needed. Ask all at once: queries. Exact text: mode literal or regex"
-    " (grep); detail paths names files only.",
+    "Find code, docs, commits, notes: the definitions and sections that answer, with their"
+    " lines. Send all probes at once in queries, grep and reads too.",
     SearchInput,
     _search,
     advice="Search this project's code, documents, notes and commits with `{name}` before grep when"
     " you do not know the exact words: a symptom, a question, an unfamiliar or large tree,"
     " documents, history. It finds by meaning and words together and shows the lines that answer,"
     " checked against the disk; cite them as path:lines. Put all your questions into one call"
-    " (queries). For exact text: mode literal or regex.",
+    ' (queries), also patterns and reads: "text", /regex/, path#Name, path:10-40.',
     always_listed=True,
     lean=True,
     by_reader=True,
