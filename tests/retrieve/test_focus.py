@@ -105,7 +105,7 @@ def test_excerpts_together_give_the_same_as_one_by_one() -> None:
         Excerpt("Nothing here. Nothing there. Near boats, trees grow.", code=False),
         Excerpt("tree = 1\nboats = trees\n", code=True),
     ]
-    alone = [find_best_sentences(text, asked, code=code) for text, code in excerpts]
+    alone = [find_best_sentences(text, asked, code=code) for text, code, _ in excerpts]
     assert find_in_each(excerpts, asked) == alone
     assert [len(best) for best in alone] == [3, 3, 0, 3, 2]
 

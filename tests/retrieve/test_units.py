@@ -67,9 +67,24 @@ def test_definitions_compete_by_themselves(library: Library) -> None:
     assert best.text.lstrip().startswith("def read_chunk")
 
 
-def test_sections_have_their_parents(library: Library) -> None:
+def test_passages_of_documents_are_among_them(library: Library) -> None:
     sections = [unit for unit in ask(library, "how large a chunk") if unit.kind == "section"]
-    assert sections[0].name == "Guide > Limits > Chunks"
+    assert [(unit.uri, unit.path[:1]) for unit in sections] == [("guide.md", ("Guide",))]
+
+
+def test_hits_are_whole_definitions(library: Library) -> None:
+    answer = library.search("error when a chunk is larger than the limit", top_k=3, units=9)
+    hit = next(hit for hit in answer.hits if hit.lane == "code")
+    body = SERVER[SERVER.index("    def read_chunk") : SERVER.index("    # Called")]
+    assert hit.text.rstrip("\n") == body.rstrip("\n")
+    assert hit.state == "same"
+    first = hit.text.split("\n")[hit.focus[0].start_line - hit.span.start_line]
+    assert "raise ValueError" in first
+    assert len(answer.hits) == 3 < len(answer.units)
+
+
+def test_what_is_outside_of_all_definitions_is_found(library: Library) -> None:
+    assert any(unit.kind in ("file", "constant") for unit in ask(library, "socket timeout"))
 
 
 def test_line_names_the_definition_and_not_what_is_above(library: Library) -> None:

@@ -99,6 +99,65 @@ def test_an_unknown_cursor_says_what_to_do(local: Agent) -> None:
     assert "arguments" in refusal["hint"]
 
 
+# --- probes of any kind ---------------------------------------------------------------------------
+
+
+def test_one_call_takes_probes_of_any_kind(local: Agent) -> None:
+    queries: list[Any] = [
+        "how do I revert a release", '"A berth costs"', "/def \\w+\\(/", "src/tool.py#revert",
+        "notes/harbour.md:3-4", "nowhere.md:3-4", {"query": "boats", "kinds": ["code"], "limit": 1},
+        '{"query": "boats", "glob": ["**", "!src/**"]}',
+    ]  # fmt: skip
+    result = local.call("search", queries=queries)
+    parts = said(result).split("\n\n")
+    assert parts[1].startswith('[2] "A berth costs": 1 line in 1 file\nnotes/harbour.md\n  4: A')
+    assert parts[2].startswith("[3] /def \\w+\\(/: 2 lines in 2 files\n")
+    assert parts[3] == (
+        "[4] src/tool.py#revert\nsrc/tool.py\n  6-7 revert\n    6| def revert(release):\n"
+        "    7|     return LIMIT"
+    )
+    assert "    4| A berth costs twelve coins." in parts[4]
+    assert parts[5].startswith("[6] nowhere.md:3-4\n")
+    answers = data(result)["answers"]
+    assert [sorted({"hits", "files", "reading"} & set(answer)) for answer in answers] == [
+        ["hits"], ["files"], ["files"], ["reading"], ["reading"], ["hits"], ["hits"], ["hits"],
+    ]  # fmt: skip
+    assert [hit["uri"] for hit in answers[6]["hits"]] == ["src/deep/more.py"]
+    assert {hit["uri"] for hit in answers[7]["hits"]} >= {"notes/harbour.md"}
+    assert not any(hit["uri"].startswith("src/") for hit in answers[7]["hits"])
+
+
+def test_a_quoted_text_that_no_line_has_is_asked_as_words(local: Agent) -> None:
+    assert data(local.call("search", query='"pier berth"'))["hits"][0]["uri"] == "notes/harbour.md"
+    assert data(local.call("search", query='"twelve coins"'))["files"][0]["count"] == 1
+
+
+def test_probes_of_any_kind_are_continued_together(local: Agent) -> None:
+    queries: list[Any] = [{"query": "/return/", "limit": 1}, "src/tool.py:1-2"]
+    first = local.call("search", queries=queries)
+    second = local.call("search", cursor=data(first)["cursor"])
+    found = [data(page)["answers"][0]["files"][0]["uri"] for page in (first, second)]
+    assert found == ["src/deep/more.py", "src/tool.py"]
+
+
+def test_paths_are_excluded(local: Agent) -> None:
+    for given in (
+        {"exclude": "src/**"}, {"exclude": ["src/**", "long.md"]}, {"glob": "!src/**"},
+        {"glob": ["*.md", "*.py", "!src/**"]},
+    ):  # fmt: skip
+        lines = local.call("search", query="boats", mode="literal", **given)
+        assert [file["uri"] for file in data(lines)["files"]] == ["notes/harbour.md"], given
+        hits = data(local.call("search", query="boats", **given))["hits"]
+        assert hits, given
+        assert not any(hit["uri"].startswith("src/") for hit in hits), given
+    assert "src/tool.py" in said(local.call("search", exclude="*.md"))
+
+
+def test_lines_stand_below_the_definition_around_them(local: Agent) -> None:
+    result = local.call("search", query="return", mode="literal")
+    assert "src/tool.py\n revert\n  7:     return LIMIT" in said(result)
+
+
 # --- lines ----------------------------------------------------------------------------------------
 
 

@@ -513,7 +513,7 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
     ("search", {"query": 3}, "query", "valid string"),
     ("search", {"query": None}, "query", "valid string"),
     ("search", {"query": ""}, "query", "needs the argument 'query'"),
-    ("search", {"queries": ["x"] * 11}, "queries", "at most 10"),
+    ("search", {"queries": ["x"] * 21}, "queries", "at most 20"),
     ("search", {"queries": ["x", " "]}, "queries", "is empty"),
     ("search", {"query": "x", "detail": "all"}, "detail", "map, paths, passages"),
     ("read", {"targets": ["x"] * 13}, "targets", "at most 12"),

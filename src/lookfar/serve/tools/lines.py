@@ -70,15 +70,15 @@ def draw_lines(matches: Matches, budget: int) -> Part:
         for line_at, line in enumerate(file["lines"])
         for name in ("text", "before", "after")
     }
-    head = how_many(matches.matches, "line") + " in " + how_many(matches.matched_files, "file")
-    lines = [line for file, count in chosen for line in _render(file, count)]
+    count = how_many(matches.matches, "line") + " in " + how_many(matches.matched_files, "file")
     return Part(
-        "\n".join([head if matches.matches else "No line matches", *lines]),
+        "\n".join(line for file, count in chosen for line in _render(file, count)),
         shape,
         excerpts,
         len(chosen),
         matches.offset + len(chosen) < matches.matched_files,
         matches.incomplete,
+        found=count if matches.matches else "No line matches",
     )
 
 

@@ -8,6 +8,7 @@ src/net.py#Session.get       the definition, section or lines at this address
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NamedTuple
@@ -47,6 +48,8 @@ class Part(NamedTuple):
     notes: Sequence[Incomplete] = ()
     sizes: Mapping[tuple[str, str], int] = {}
     """The characters of each document that it shows lines of."""
+    found: str = ""
+    """How many lines match."""
 
 
 def _join(globs: Any) -> Any:
@@ -57,7 +60,8 @@ def _join(globs: Any) -> Any:
 Globs = Annotated[
     str,
     BeforeValidator(_join),
-    WithJsonSchema({"type": ["string", "array"], "items": {"type": "string"}}),
+    # A list is accepted as well, but clients refuse schemas with unions.
+    WithJsonSchema({"type": "string"}),
 ]
 """One or several globs; those that begin with ``!`` exclude. They are joined, one on each line."""
 
@@ -83,6 +87,23 @@ class Probe(Input):
 NO_PROBE: Final = Probe(query="")
 
 
+def _read_objects(probes: Any) -> Any:
+    """Replace texts that are JSON objects: a client may insist on texts, as the schema says."""
+    if not isinstance(probes, list):
+        return probes
+    return [_read_object(probe) if isinstance(probe, str) else probe for probe in probes]
+
+
+def _read_object(text: str) -> Any:
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        shape = json.loads(text)
+    except ValueError:
+        return text
+    return shape if isinstance(shape, dict) and "query" in shape else text
+
+
 def check_probes(probes: list[str | Probe]) -> list[str | Probe]:
     """Refuse too many probes, and empty ones."""
     if len(probes) > MOST_PROBES:
@@ -94,8 +115,9 @@ def check_probes(probes: list[str | Probe]) -> list[str | Probe]:
 
 Probes = Annotated[
     list[str | Probe],
+    BeforeValidator(_read_objects),
     AfterValidator(check_probes),
-    WithJsonSchema({"type": "array", "items": {"type": ["string", "object"]}}),
+    WithJsonSchema({"type": "array", "items": {"type": "string"}}),
 ]
 
 

@@ -220,11 +220,14 @@ def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Curso
     probes = given.probes
     skip = cursor.offsets if given.cursor else (0,) * len(probes)
     searches = _Searches(session, given, call, cursor)
-    searches.units = max(skip) + max(_UNITS, given.budget // 20) + 1
+    searches.units = min(max(skip) + max(_UNITS, given.budget // 20) + 1, _DEEPEST)
     asked = [
         _ask(session, given, call, searches, probe, start)
         for probe, start in zip(probes, skip, strict=True)
     ]
+    if isinstance(asked[0], Answer):
+        incomplete = (*asked[0].incomplete, *searches.notes)
+        asked[0] = replace(asked[0], incomplete=incomplete)
     budget = given.budget or sum(_usual_budget(answer, len(asked)) for answer in asked)
     several = len(session.library.collections) > 1
 
@@ -250,7 +253,7 @@ def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Curso
             reached = tuple(start + part.reached for start, part in zip(skip, parts, strict=True))
             states = next((a.generations for a in asked if not isinstance(a, Reading)), {})
             following = next_page(session, given, _about(session, given), reached, states)
-        return _combine(given, parts, following, searches.notes)
+        return _combine(given, parts, following)
 
     result = bounded(show, budget, LEAST_TOKENS)
     first = next((a for a in asked if isinstance(a, Answer) and a.hits), None)
@@ -330,9 +333,7 @@ def _draw_answer(
     )
 
 
-def _combine(
-    given: SearchInput, parts: Sequence[Part], following: str, moved: Sequence[Incomplete]
-) -> Result:
+def _combine(given: SearchInput, parts: Sequence[Part], following: str) -> Result:
     """Put the answers of all probes together, each below its probe with its own notes."""
     single = not given.queries
     excerpts = {
@@ -343,12 +344,13 @@ def _combine(
     data: Json = parts[0].shape if single else {"answers": [part.shape for part in parts]}
     data["cursor"] = following
     common = Counter(note for part in parts for note in dict.fromkeys(part.notes))
-    notes = [*moved, *(note for note, count in common.items() if single or count > 1)]
+    notes = [note for note, count in common.items() if single or count > 1]
     bodies = []
     for number, (probe, part) in enumerate(zip(given.probes, parts, strict=True), start=1):
         own = [] if single else [note for note in part.notes if common[note] == 1]
-        head = [] if single else [f"[{number}] {_shorten(probe.query)}"]
-        bodies.append("\n".join([*head, *missing_lines(own), part.text]))
+        label = [] if single else [f"[{number}] {_shorten(probe.query)}"]
+        head = ": ".join([*label, *([part.found] if part.found else [])])
+        bodies.append("\n".join(filter(None, (head, *missing_lines(own), part.text))))
     body = "\n\n".join(bodies)
     sizes = {document: size for part in parts for document, size in part.sizes.items()}
     data["tokens"], data["document_tokens"] = tokens(body), sum(sizes.values()) // 4
