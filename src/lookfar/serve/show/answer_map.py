@@ -185,7 +185,7 @@ def draw_question(
     """Draw the best places, then name further ones; what is left widens the best places.
 
     ``units`` are what answers, best first, and ``hits`` the first of these. With a ``limit`` only
-    so many hits are shown, and nothing is named. Hits in ``seen`` are only named; those shown are
+    so many hits are shown, and nothing else is named. Hits in ``seen`` are only named; those shown are
     added to it. ``describe`` names the document of a hit or unit.
     """
     # What packages have to say is not among the units.
@@ -204,9 +204,14 @@ def draw_question(
 
     places: list[_Place] = []
     placed: set[int] = set()
+    named: list[Unit] = []
     reached = 0
     for at, hit in enumerate(hits):
         if _key(hit) in seen:
+            if limit:
+                find_document(hit).named.append(units[at])
+                named.append(units[at])
+                reached = at + 1
             continue
         place = _Place(hit, units[at])
         document = find_document(hit)
@@ -221,9 +226,8 @@ def draw_question(
         reached = at + 1
     if limit:
         _widen(places, budget, measure)
-        return _finish(documents, places, [], reached, seen)
+        return _finish(documents, places, named, reached, seen)
     _widen(places, int(budget * _FOR_PLACES), measure)
-    named: list[Unit] = []
     most = max(_MOST_NAMED, budget // _TOKENS_A_NAME)
     for at, unit in enumerate(units):
         if at in placed:
