@@ -23,7 +23,7 @@ from lookfar.model import Hit, Section, Span, SymbolKind, Unit, UnitLine
 from lookfar.retrieve.answer.diversify import Passage
 from lookfar.retrieve.locate.file_names import is_aside, is_marginal, is_test
 from lookfar.retrieve.question.intent import asks_about_tests
-from lookfar.retrieve.question.names import BETWEEN_NAMES
+from lookfar.retrieve.question.names import BETWEEN_NAMES, find_members, find_names
 from lookfar.retrieve.ranking import Document, Ranking, Source
 from lookfar.store.keywords.analyser import analyse, terms_of
 
@@ -52,6 +52,8 @@ _HOLDS_ALL: Final = frozenset(("function", "method", "macro"))
 """Kinds whose text includes what is defined inside; a class is its text without its methods."""
 _DECLARED: Final = 0.7
 """Factor for constants, types and other definitions that do nothing."""
+_NAMED: Final = 0.5
+"""What a definition gains whose name the question contains."""
 _ASIDE: Final = 0.5
 _CROWDING: Final = 0.975
 """Factor for each better definition of the same file, so that more files are named."""
@@ -167,9 +169,13 @@ def _make_passage(
     )  # fmt: skip
 
 
+def _last_name(section: Section) -> str:
+    return BETWEEN_NAMES.split(section.title)[-1]
+
+
 def _find_line(section: Section, text: str) -> int:
     """Return the line that names a definition, which comments and decorators may precede."""
-    name = re.compile(rf"(?<!\w){re.escape(BETWEEN_NAMES.split(section.title)[-1])}(?!\w)")
+    name = re.compile(rf"(?<!\w){re.escape(_last_name(section))}(?!\w)")
     lines = text[section.span.start : section.span.end].split("\n", _MOST_ABOVE)
     for number, line in enumerate(lines[:_MOST_ABOVE], section.span.start_line):
         if name.search(line) and not _COMMENTED.match(line):
@@ -354,6 +360,8 @@ def _score(
     best_file = max(file_scores.values()) or 1.0
     best_chunk = max(definition.chunk for definition in definitions) or 1.0
     tests = asks_about_tests(ranking.plan)
+    plans = [ranking.plan, *([ranking.plan.title] if ranking.plan.title else [])]
+    named = {name.last for plan in plans for name in (*find_names(plan), *find_members(plan))}
     scores = []
     for definition, words in zip(definitions, by_words, strict=True):
         candidate = ranking.candidates[definition.at]
@@ -361,6 +369,7 @@ def _score(
         score = words / most + _CHUNK * definition.chunk / best_chunk
         score += _FILE * file_scores[candidate.document] / best_file
         score *= 1.0 if definition.kind in _ACTS else _DECLARED
+        score += _NAMED if definition.section and _last_name(definition.section) in named else 0.0
         score *= _ASIDE if is_marginal(uri) or (is_test(uri) and not tests) else 1.0
         scores.append(score)
     return scores
