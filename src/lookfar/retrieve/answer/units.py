@@ -349,11 +349,10 @@ def _score(
             by_path[uri] *= _saturate(_PATH)
         long = 1 - _LENGTH + _LENGTH * definition.length / average
         total = by_path[uri]
-        for term in terms:
-            if term in definition.words or term in definition.names:
-                count = definition.words.get(term, 0) / long + definition.names.get(term, 0.0)
-                more = _PATH if term in in_path[uri] else 0.0
-                total += rarity[term] * (_saturate(count + more) - _saturate(more))
+        for term in dict.fromkeys((*definition.words, *definition.names)):
+            count = definition.words.get(term, 0) / long + definition.names.get(term, 0.0)
+            more = _PATH if term in in_path[uri] else 0.0
+            total += rarity[term] * (_saturate(count + more) - _saturate(more))
         by_words.append(total)
     most = max(by_words) or 1.0
     file_scores = {key: ranking.scores[chunks[0]] for key, chunks in files.items()}
@@ -362,16 +361,19 @@ def _score(
     tests = asks_about_tests(ranking.plan)
     plans = [ranking.plan, *([ranking.plan.title] if ranking.plan.title else [])]
     named = {name.last for plan in plans for name in (*find_names(plan), *find_members(plan))}
+    aside: dict[str, float] = {}
     scores = []
     for definition, words in zip(definitions, by_words, strict=True):
         candidate = ranking.candidates[definition.at]
         uri = candidate.place.uri
+        if uri not in aside:
+            aside[uri] = _ASIDE if is_marginal(uri) or (is_test(uri) and not tests) else 1.0
         score = words / most + _CHUNK * definition.chunk / best_chunk
         score += _FILE * file_scores[candidate.document] / best_file
         score *= 1.0 if definition.kind in _ACTS else _DECLARED
-        score += _NAMED if definition.section and _last_name(definition.section) in named else 0.0
-        score *= _ASIDE if is_marginal(uri) or (is_test(uri) and not tests) else 1.0
-        scores.append(score)
+        if named and definition.section and _last_name(definition.section) in named:
+            score += _NAMED
+        scores.append(score * aside[uri])
     return scores
 
 

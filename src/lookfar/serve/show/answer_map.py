@@ -116,9 +116,17 @@ class _Document:
     name: str
     places: list[_Place] = field(default_factory=list)
     named: list[Unit] = field(default_factory=list)
+    drawn: tuple[tuple[int, ...], str] = ((), "")
+    """Its text, and what it depends on: laying out a map asks for it again and again."""
 
     @property
     def text(self) -> str:
+        state = (len(self.named), *(place.lines for place in self.places))
+        if self.drawn[0] != state:
+            self.drawn = state, self._draw()
+        return self.drawn[1]
+
+    def _draw(self) -> str:
         names = ", ".join(_list_names(self.named))
         if not self.places:
             return f"{self.name}  {names}" if names else self.name
