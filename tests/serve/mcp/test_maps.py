@@ -153,6 +153,12 @@ def test_paths_are_excluded(local: Agent) -> None:
     assert "src/tool.py" in said(local.call("search", exclude="*.md"))
 
 
+def test_a_question_about_commits_says_that_there_are_none(local: Agent) -> None:
+    history = said(local.call("search", query="which commit added the harbour"))
+    assert "no commits are indexed here" in history
+    assert "commits" not in said(local.call("search", query="how do I add a harbour"))
+
+
 def test_lines_stand_below_the_definition_around_them(local: Agent) -> None:
     result = local.call("search", query="return", mode="literal")
     assert "src/tool.py\n revert\n  7:     return LIMIT" in said(result)

@@ -193,8 +193,8 @@ def draw_question(
     """Draw the best places, then name further ones; what is left widens the best places.
 
     ``units`` are what answers, best first, and ``hits`` the first of these. With a ``limit`` only
-    so many hits are shown, and nothing else is named. Hits in ``seen`` are only named; those shown are
-    added to it. ``describe`` names the document of a hit or unit.
+    so many hits are shown, and nothing else is named. Hits in ``seen`` are only named; those shown
+    are added to it. ``describe`` names the document of a hit or unit.
     """
     # What packages have to say is not among the units.
     units = [*units, *map(_unit_of, hits[len(units) :])]

@@ -19,6 +19,7 @@ from lookfar.model import Answer, Filters, Hit, Incomplete, Lane, Matches, Readi
 from lookfar.model.answers import REMARKS
 from lookfar.retrieve.answer.pack import pack, tokens
 from lookfar.retrieve.locate.address import format_citation
+from lookfar.retrieve.question.intent import asks_for_history
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.answer_map import (
     MAP_TOKENS,
@@ -62,6 +63,7 @@ _PASSAGES = 10
 _DEEPEST = 100
 """Most hits of one question, all pages together."""
 _LONGEST_HEAD = 70
+_NO_COMMITS = Incomplete("no_history", "no commits are indexed here")
 
 
 class SearchInput(Input):
@@ -289,7 +291,11 @@ def _ask(
             return matches
     limit = probe.limit or given.top_k
     placed = limit + 1 if limit else max(PLACES, given.budget // TOKENS_A_PLACE)
-    return searches.ask(probe, start + placed)
+    answer = searches.ask(probe, start + placed)
+    has_commits = any("@" in name for name in answer.generations)
+    if has_commits or probe.kinds or given.kinds or not asks_for_history(text):
+        return answer
+    return replace(answer, incomplete=(*answer.incomplete, _NO_COMMITS))
 
 
 def _usual_budget(answer: Answer | Matches | Reading, count: int) -> int:
