@@ -153,6 +153,20 @@ def test_paths_are_excluded(local: Agent) -> None:
     assert "src/tool.py" in said(local.call("search", exclude="*.md"))
 
 
+@pytest.mark.parametrize(
+    ("query", "quoted"),
+    [
+        ('why is there "at the long pier" in the harbour', "at the long pier"),
+        ("what does --berth-costs do", ""),
+        ("why is the `pier` long", ""),
+    ],
+)
+def test_lines_with_a_quoted_message_come_first(local: Agent, query: str, quoted: str) -> None:
+    said_first = said(local.call("search", query=query)).split("\n")
+    expected = [f"Lines with {quoted}: 1 line in 1 file", "notes/harbour.md"]
+    assert (said_first[:2] == expected) is bool(quoted)
+
+
 def test_a_question_about_commits_says_that_there_are_none(local: Agent) -> None:
     history = said(local.call("search", query="which commit added the harbour"))
     assert "no commits are indexed here" in history

@@ -35,6 +35,11 @@ _ASKS_FOR_NAME: Final = frozenset(
     )
 )
 """Words around a name in a question that asks for nothing but the name."""
+_VERBATIM: Final = re.compile(
+    r"(?<![\w-])(?P<flag>--[A-Za-z][\w-]+)|(?P<mark>[\"`])(?P<text>[^\"`\n]{3,200})(?P=mark)"
+    r"|“(?P<message>[^”\n]{3,200})”"
+)
+"""A flag, or a text in quotes."""
 _KIND = r"(?:(?:method|function|property|attribute|field)\s+)?"
 _TYPE = r"(?:[^\W\d]\w*\.)*[A-Z]\w+"
 _MEMBER_AFTER: Final = re.compile(
@@ -84,6 +89,18 @@ def find_names(plan: Plan) -> tuple[Name, ...]:
     alone = len(words) == 1
     names = dict.fromkeys(name for match in words for name in _read_name(match, alone=alone))
     return tuple(names) if len(names) <= _MOST_NAMES else ()
+
+
+def find_verbatim(question: str) -> str:
+    """Return the first flag or quoted message in a question, or an empty text.
+
+    A quoted word is a name, and a question that is quoted as a whole is no question.
+    """
+    for match in _VERBATIM.finditer(question):
+        text = match["flag"] or match["text"] or match["message"]
+        if (match["flag"] or " " in text) and match.span() != (0, len(question)):
+            return text
+    return ""
 
 
 def find_members(plan: Plan) -> tuple[Name, ...]:

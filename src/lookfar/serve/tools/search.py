@@ -20,6 +20,7 @@ from lookfar.model.answers import REMARKS
 from lookfar.retrieve.answer.pack import pack, tokens
 from lookfar.retrieve.locate.address import format_citation
 from lookfar.retrieve.question.intent import asks_for_history
+from lookfar.retrieve.question.names import find_verbatim
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.answer_map import (
     MAP_TOKENS,
@@ -63,6 +64,9 @@ _PASSAGES = 10
 _DEEPEST = 100
 """Most hits of one question, all pages together."""
 _LONGEST_HEAD = 70
+_QUOTED_FILES = 3
+_MOST_QUOTED = 50
+"""Files and lines with a flag or message that a question quotes, which are shown first."""
 _NO_COMMITS = Incomplete("no_history", "no commits are indexed here")
 
 
@@ -227,6 +231,12 @@ def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Curso
         _ask(session, given, call, searches, probe, start)
         for probe, start in zip(probes, skip, strict=True)
     ]
+    quoted = [
+        _find_quoted(session, given, call, searches, probe)
+        if isinstance(answer, Answer) and not start
+        else None
+        for probe, answer, start in zip(probes, asked, skip, strict=True)
+    ]
     if isinstance(asked[0], Answer):
         incomplete = (*asked[0].incomplete, *searches.notes)
         asked[0] = replace(asked[0], incomplete=incomplete)
@@ -243,7 +253,12 @@ def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Curso
         for number, (probe, answer, start) in enumerate(zip(probes, asked, skip, strict=True)):
             share = left // (len(asked) - number)
             if isinstance(answer, Answer):
+                lines = quoted[number]
+                above = draw_lines(lines, share // 4) if lines else None
+                share -= tokens(above.text) if above else 0
                 part = _draw_answer(given, probe, answer, start, share, seen, describe)
+                if lines and above:
+                    part = _put_above(above, lines.pattern, part)
             elif isinstance(answer, Matches):
                 part = draw_lines(answer, share)
             else:
@@ -296,6 +311,34 @@ def _ask(
     if has_commits or probe.kinds or given.kinds or not asks_for_history(text):
         return answer
     return replace(answer, incomplete=(*answer.incomplete, _NO_COMMITS))
+
+
+def _find_quoted(
+    session: Session, given: SearchInput, call: Call, searches: _Searches, probe: Probe
+) -> Matches | None:
+    """Return the lines with the flag or message that a question quotes, unless they are many."""
+    text = find_verbatim(probe.query)
+    if not text or given.mode != "hybrid" or given.detail != "map":
+        return None
+    few = Probe(query=text, limit=_QUOTED_FILES)
+    filters = _filters(given, probe)
+    for literal in dict.fromkeys((text, text.lstrip("-"))):
+        matches = find_lines(
+            session, given, few, literal, filters, call,
+            regex=False, offset=0, as_of=searches.as_of,
+        )  # fmt: skip
+        if matches.matches:
+            return matches if matches.matches <= _MOST_QUOTED else None
+    return None
+
+
+def _put_above(lines: Part, quoted: str, part: Part) -> Part:
+    """Put the lines with a text that a question quotes above the rest of its answer."""
+    return part._replace(
+        text=f"Lines with {safe_name(quoted)}: {lines.found}\n{lines.text}\n\n{part.text}",
+        shape={**part.shape, "files": lines.shape["files"]},
+        excerpts={**part.excerpts, **lines.excerpts},
+    )
 
 
 def _usual_budget(answer: Answer | Matches | Reading, count: int) -> int:
