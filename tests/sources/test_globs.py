@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookfar.errors import InvalidPattern
-from lookfar.sources.globs import MAX_PATTERNS, GlobSet, as_literal, glob_matcher
+from lookfar.sources.globs import BETWEEN, MAX_PATTERNS, GlobSet, as_literal, glob_matcher
 from processor_time import processor_time_below
 
 MATCHES = [
@@ -121,7 +121,7 @@ def test_misses(pattern: str, path: str) -> None:
         "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}" + "x" * 900,
         "a\\",
         "docs\\guide.md",
-        "!docs/**",
+        "!",
         "../secret",
         "a/../b",
         "a/./b",
@@ -217,3 +217,12 @@ _path = st.lists(st.text("abc", min_size=1, max_size=5), min_size=1, max_size=5)
 @given(_pattern, _path)
 def test_agrees_with_the_definition(pattern: str, path: str) -> None:
     assert glob_matcher(pattern)(path) == _reference(pattern, path)
+
+
+def test_several_patterns_and_those_that_exclude() -> None:
+    matches = glob_matcher(BETWEEN.join(("docs/**", "*.md", "!**/old/**", "!*_test.md")))
+    paths = ("docs/a.txt", "a.md", "docs/old/a.md", "a_test.md", "b.txt")
+    assert [path for path in paths if matches(path)] == ["docs/a.txt", "a.md"]
+    assert [path for path in paths if glob_matcher("!docs/**")(path)] == [
+        "a.md", "a_test.md", "b.txt",
+    ]  # fmt: skip

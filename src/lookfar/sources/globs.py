@@ -22,6 +22,8 @@ from unicodedata import normalize
 
 from lookfar.errors import InvalidPattern
 
+BETWEEN: Final = "\0\0"
+"""Separates several globs in one text; no path has it."""
 MAX_LENGTH: Final = 1_000
 MAX_PATTERNS: Final = 1_000
 MAX_ALTERNATIVES: Final = 64
@@ -316,10 +318,10 @@ class GlobSet:
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
     """Return a function that tests relative POSIX paths; ``InvalidPattern`` if it is malformed.
 
-    The pattern may be several, one on each line: a path matches if one of them does, and none of
-    those that begin with ``!``.
+    The pattern may be several, joined by ``BETWEEN``: a path matches if one of them does, and none
+    of those that begin with ``!``.
     """
-    patterns = pattern.split("\n")
+    patterns = pattern.split(BETWEEN)
     unwanted = GlobSet([one[1:] for one in patterns if one.startswith("!")])
     wanted = GlobSet([one for one in patterns if not one.startswith("!")])
     if not unwanted.patterns:

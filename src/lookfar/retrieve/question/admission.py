@@ -13,7 +13,7 @@ from lookfar.errors import InvalidPattern, how_many
 from lookfar.model import Filters, Incomplete
 from lookfar.ports import Snapshot
 from lookfar.retrieve.ranking import Source
-from lookfar.sources.globs import glob_matcher
+from lookfar.sources.globs import BETWEEN, glob_matcher
 
 _SHOWN: Final = 3
 _KINDS: Final = {
@@ -57,10 +57,10 @@ def note_unmatched_glob(filters: Filters, sources: Sequence[Source]) -> list[Inc
     matches = glob_matcher(filters.glob)
     if any(map(matches, uris)):
         return []
-    detail = f"no indexed path matches the glob {filters.glob}"
+    detail = f"no indexed path matches the glob {filters.glob.replace(BETWEEN, ', ')}"
     if filters.prefix:
         detail += f" below {filters.prefix}"
-    for other in _suggest_globs(filters.glob):
+    for other in _suggest_globs(filters.glob) if BETWEEN not in filters.glob else ():
         try:
             number = sum(map(glob_matcher(other), uris))
         except InvalidPattern:

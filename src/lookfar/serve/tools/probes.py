@@ -23,6 +23,7 @@ from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.inputs import between
 from lookfar.serve.tools.tool import Input, Json, Session
+from lookfar.sources.globs import BETWEEN
 
 MOST_PROBES: Final = 20
 READ_TOKENS: Final = 400
@@ -54,7 +55,7 @@ class Part(NamedTuple):
 
 def _join(globs: Any) -> Any:
     several = isinstance(globs, list) and all(isinstance(glob, str) for glob in globs)
-    return "\n".join(globs) if several else globs
+    return BETWEEN.join(globs) if several else globs
 
 
 Globs = Annotated[
@@ -63,7 +64,7 @@ Globs = Annotated[
     # A list is accepted as well, but clients refuse schemas with unions.
     WithJsonSchema({"type": "string"}),
 ]
-"""One or several globs; those that begin with ``!`` exclude. They are joined, one on each line."""
+"""One or several globs; those that begin with ``!`` exclude. They are joined to one text."""
 
 
 class Probe(Input):

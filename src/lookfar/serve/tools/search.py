@@ -51,6 +51,7 @@ from lookfar.serve.tools.probes import (
     read_address,
 )
 from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
+from lookfar.sources.globs import BETWEEN
 
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
@@ -202,12 +203,12 @@ class _Searches:
 
 def _filters(given: SearchInput, probe: Probe = NO_PROBE) -> Filters:
     """Return the filters of a call, or of one of its probes, which may have its own."""
-    excluded = [f"!{glob.removeprefix('!')}" for glob in given.exclude.split("\n") if glob]
-    globs = [glob for glob in (probe.glob or given.glob).split("\n") if glob]
+    excluded = [f"!{glob.removeprefix('!')}" for glob in given.exclude.split(BETWEEN) if glob]
+    globs = [glob for glob in (probe.glob or given.glob).split(BETWEEN) if glob]
     return Filters(
         prefix=given.prefix,
         uris=tuple(given.uris),
-        glob="\n".join([*globs, *excluded]),
+        glob=BETWEEN.join([*globs, *excluded]),
         heading=given.heading,
         tags=tuple(given.tags),
         lanes=tuple(probe.kinds or given.kinds),
