@@ -95,3 +95,39 @@ def test_line_names_the_definition_and_not_what_is_above(library: Library) -> No
 def test_units_are_ranked_only_on_request(library: Library) -> None:
     assert library.search("chunk").units == ()
     assert len(library.search("chunk", units=2).units) == 2
+
+
+NAMES = '''"""Filters and queues."""
+
+LIMITS = {"drain_queue": 4, "queue": 9}
+
+
+def filter(values):
+    return [value for value in values if value]
+
+
+def drain_queue(queue):
+    while queue:
+        yield queue.pop()
+
+
+def describe_worker(worker):
+    """Say which state a worker has, and how long its queue may be."""
+    state = worker.state
+    return f"{worker}: state {state}, queue of {LIMITS['queue']}"
+'''
+
+
+def test_a_name_decides_and_an_everyday_word_does_not(tmp_path: Path) -> None:
+    folder = tmp_path / "names"
+    (folder / "migrations").mkdir(parents=True)
+    (folder / "queues.py").write_text(NAMES)
+    (folder / "migrations" / "queues_2.py").write_text(NAMES.replace("queue", "que_ue"))
+    (folder / "copy.py").write_text(NAMES)
+    with Library.open(folder, index_dir=tmp_path / "index") as library:
+        named = ask(library, "which state has the worker when drain_queue runs")
+        assert named[0].name == "drain_queue"
+        assert [unit.name for unit in named].count("drain_queue") == 1, "copies are shown once"
+        everyday = ask(library, "how to filter the state of a worker by its queue")
+        assert everyday[0].name == "describe_worker"
+        assert everyday[0].uri != "migrations/queues_2.py"

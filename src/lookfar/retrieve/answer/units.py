@@ -55,6 +55,8 @@ _DECLARED: Final = 0.7
 _NAMED: Final = 0.5
 """What a definition gains whose name the question contains."""
 _ASIDE: Final = 0.5
+_MIGRATION: Final = re.compile(r"(?:^|/)migrations?/")
+_MIGRATION_TERM: Final = analyse("migration")
 _CROWDING: Final = 0.975
 """Factor for each better definition of the same file, so that more files are named."""
 _DEFINITIONS: Final = 3
@@ -139,8 +141,17 @@ def rank_definitions(ranking: Ranking, sources: Sequence[Source], most: int) -> 
         document = ranking.candidates[definition.at].document
         spread.append((definition, score * _CROWDING ** before[document]))
         before[document] += 1
-    best = sorted(spread, key=partial(_rank_key, ranking))[:most]
-    return [_make_passage(ranking, definition, score, texts) for definition, score in best]
+    best: list[Passage] = []
+    copies: set[str] = set()
+    for definition, score in sorted(spread, key=partial(_rank_key, ranking)):
+        if len(best) == most:
+            break
+        passage = _make_passage(ranking, definition, score, texts)
+        text = texts[ranking.candidates[definition.at].document][passage.start : passage.end]
+        if text not in copies:
+            copies.add(text)
+            best.append(passage)
+    return best
 
 
 def _rank_key(ranking: Ranking, scored: tuple[_Definition, float]) -> tuple[float, str, int, int]:
@@ -359,6 +370,7 @@ def _score(
     best_file = max(file_scores.values()) or 1.0
     best_chunk = max(definition.chunk for definition in definitions) or 1.0
     tests = asks_about_tests(ranking.plan)
+    migrations = _MIGRATION_TERM in ranking.rarity
     plans = [ranking.plan, *([ranking.plan.title] if ranking.plan.title else [])]
     named = {name.last for plan in plans for name in (*find_names(plan), *find_members(plan))}
     aside: dict[str, float] = {}
@@ -367,7 +379,8 @@ def _score(
         candidate = ranking.candidates[definition.at]
         uri = candidate.place.uri
         if uri not in aside:
-            aside[uri] = _ASIDE if is_marginal(uri) or (is_test(uri) and not tests) else 1.0
+            back = is_marginal(uri) or (is_test(uri) and not tests)
+            aside[uri] = _ASIDE if back or (_MIGRATION.search(uri) and not migrations) else 1.0
         score = words / most + _CHUNK * definition.chunk / best_chunk
         score += _FILE * file_scores[candidate.document] / best_file
         score *= 1.0 if definition.kind in _ACTS else _DECLARED
