@@ -154,7 +154,11 @@ def _scribble(path: Path) -> None:
 @pytest.mark.parametrize("name", ["words", "catalogue.db", "vectors.f16"])
 @pytest.mark.parametrize("act", ["search", "index", "read", "outline"])
 def test_damage_is_set_aside_reported_and_mended(
-    library: Library, name: str, hurt: Callable[[Path], None], act: str
+    library: Library,
+    name: str,
+    hurt: Callable[[Path], None],
+    act: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What is derived is made anew in its place. Seen to fail when the damaged epoch was removed
     instead of renamed.
@@ -167,6 +171,7 @@ def test_damage_is_set_aside_reported_and_mended(
     if act == "search":
         answer = library.search("zebra")
         assert [note.reason for note in answer.incomplete] == ["healed"]
+        assert "is damaged" in caplog.text
     elif act == "index":
         library.index()
     else:

@@ -74,16 +74,18 @@ def test_ranks_are_weighted(four: Ranking) -> None:
     assert near.order()[:3] == [2, 1, 0]
 
 
-def test_page_matches_rank_behind_chunk_matches(
+def test_a_chunk_ranks_with_the_words_of_its_document(
     make_place: MakePlace, make_ranking: MakeRanking
 ) -> None:
     ranking = make_ranking(
         [
             Candidate(make_place(1, document=1), 0.0, 99.0, 0.0),
             Candidate(make_place(2, document=2), 0.1, 0.1, 0.0),
+            Candidate(make_place(3, document=-1), 0.01, 99.0, 0.0),
         ]
     )
-    assert by_rank(ranking, 0.0, 1.0).scores == pytest.approx((61 / 62, 1.0))
+    # The words of a file of code say nothing about one of its comments.
+    assert by_rank(ranking, 0.0, 1.0).scores == pytest.approx((1.0, 61 / 62, 61 / 63))
 
 
 def test_retriever_with_little_variance_counts_less(

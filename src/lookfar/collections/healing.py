@@ -117,6 +117,9 @@ class Healing:
         collection = self._collection
         if collection.settings.store.read_only:
             raise damage
+        _log.warning(
+            "the index of %s is damaged: %s", collection.name, damage.developer, exc_info=damage
+        )
         try:
             dropped = self.repair_in_place(damage, on_progress)
             if dropped is not None:

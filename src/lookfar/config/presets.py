@@ -26,6 +26,7 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "chunk.overlap_tokens": 0,
         "chunk.merge_small": True,
         "chunk.merge_upwards": True,
+        "git.history": False,
         **_AS_RANKED,
     },
     "msrl": {
@@ -87,6 +88,7 @@ PRESETS: Final[Mapping[str, Mapping[str, str | int | float | bool | tuple[str, .
         "index.check_every_searches": 10,
         "index.max_auto_files": 5,
         "watch.debounce_ms": 500,
+        "git.history": False,
         **_AS_RANKED,
     },
     "document-db": {

@@ -209,6 +209,8 @@ def _note_nothing_selected(members: Members, filters: Filters) -> Incomplete:
     if filters.lanes == ("memory",):
         return Incomplete("no_memory", "there are no memories yet")
     detail = "no git repository was found at, above or below the folder"
+    if not members.settings.git.history:
+        detail = "indexing of git history is turned off (git.history)"
     return Incomplete("no_history", detail)
 
 

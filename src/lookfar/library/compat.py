@@ -1,14 +1,21 @@
 """Rank as other systems do, for users who migrate from them: see the presets in ``config``.
 
 Nothing here is used by default. Ranks, weights by variance, joined neighbours and communities are
-those of ragdocs; factors for names, kinds, docstrings and paths of code those of Search MCP.
+those of ragdocs; factors for names, kinds, docstrings and paths of code those of Search MCP. Where
+their documents are silent, our own stages rank. In all of them what the question names exactly
+comes first, and the scores of an answer say how well its best text fits.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from operator import mul
+from pathlib import PurePosixPath
 from typing import Final
 
 import numpy as np
@@ -16,14 +23,26 @@ import numpy as np
 from lookfar.config import SearchSettings
 from lookfar.model import Relation
 from lookfar.ports import Definition
+from lookfar.retrieve.answer.relevance import BY_WORDS, measure_relevance
+from lookfar.retrieve.locate.file_names import extract_path, matches_path_end
 from lookfar.retrieve.neighbours.related import classify_link, find_headings
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.intent import Intent, detect_intents
 from lookfar.retrieve.question.plan import field_weights
-from lookfar.retrieve.ranking import Candidate, Document, Ranking, Stage
-from lookfar.retrieve.search import USUAL, Ways, apply_stages
-from lookfar.retrieve.stages import fuse
+from lookfar.retrieve.ranking import (
+    Candidate,
+    Candidates,
+    Document,
+    Ranking,
+    Results,
+    Source,
+    Stage,
+)
+from lookfar.retrieve.search import USUAL, Ways, apply_stages, search
+from lookfar.retrieve.stages import code, fuse
+from lookfar.retrieve.stages.boost import boost_synonyms
 from lookfar.retrieve.stages.code import read_definitions
+from lookfar.retrieve.stages.commits_and_releases import rank_commits
 from lookfar.retrieve.stages.links import best_by_document, choose_seeds
 from lookfar.store.keywords.analyser import names_in, terms_of
 
@@ -47,6 +66,30 @@ PATH: Final = 1.2
 LARGE: Final = ((8_000, 0.95), (4_000, 0.98))
 """Characters of a chunk, and the factor for larger ones."""
 
+_FEW_FILES: Final = 5
+"""A name that more documents have says nothing about any of them."""
+_WORD: Final = re.compile(r"\w+")
+_VERSION: Final = re.compile(r"(?<![\w.])v?(\d+(?:\.\d+)+[.\w]*)", re.IGNORECASE)
+_EXACT: Final = frozenset(("path", "title", "file name", "heading", "version"))
+_READ: Final = 20
+"""Passages whose texts, and documents whose headings, are looked at."""
+_AHEAD: Final = 0.1
+"""How far what is named exactly is ahead of everything else, as a share of the best score."""
+THIN: Final = 0.5
+"""Factor for a passage that is only headings and links."""
+_LEAST_TEXT: Final = 0.3
+"""Share of letters outside of headings and links that other passages have."""
+_THIN: Final = re.compile(
+    r"^ {0,3}#{1,6} .*$|!?\[\[[^\]\n]*\]\]|!?\[[^\]\n]*\]\([^)\n]*\)|\{\{[^}\n]*\}\}"
+    r"|https?://\S+",
+    re.MULTILINE,
+)
+_LETTER: Final = re.compile(r"[^\W\d_]")
+_FIT_SLOPE: Final = 8.0
+_FIT_MIDDLE: Final = 0.05
+_NAMED: Final = 0.4
+"""Least fit of what the question names exactly."""
+
 _KINDS: Final[Mapping[Intent, frozenset[str]]] = {
     "function": frozenset(("function", "method", "macro")),
     "class": frozenset(("class", "interface", "struct", "trait", "enum", "type", "impl")),
@@ -57,9 +100,192 @@ Defined = Mapping[Candidate, Sequence[Definition]]
 """The definitions that begin in each chunk."""
 
 
+def search_for_clients(
+    sources: Sequence[Source], settings: SearchSettings, explain: bool, *, comments: bool = False
+) -> Results:
+    """Answer the search tools of other systems; with ``comments``, also from comments in code.
+
+    What the question names exactly comes first. The best score says how well its text fits the
+    question, below 1, and the others are in proportion to it; ``min_confidence`` is compared with
+    these scores.
+    """
+    usual, run, fit = choose_scoring(settings), search, 0.0
+    if comments:
+        from lookfar.retrieve.comments import search_with_comments as run
+
+    def score(ranking: Ranking) -> Ranking:
+        nonlocal fit
+        ranking = put_exact_first(demote_thin(usual(ranking)))
+        fit = measure_fit(ranking) if ranking.candidates else 0.0
+        return ranking
+
+    results = run(sources, settings, explain, score)
+    factor = fit / (max((hit.score for hit in results.hits), default=0.0) or 1.0)
+    hits = [replace(hit, score=round(max(0.0, hit.score * factor), 6)) for hit in results.hits]
+    return results._replace(hits=[hit for hit in hits if hit.score >= settings.min_confidence])
+
+
 def choose_scoring(settings: SearchSettings) -> Stage:
     """Return what scores the candidates of a question as the settings ask for."""
-    return partial(apply_stages, ways=choose_ways(settings))
+    score = apply_by_rank if settings.fusion == "rrf" else apply_stages
+    return partial(score, ways=choose_ways(settings))
+
+
+def apply_by_rank(ranking: Ranking, ways: Ways) -> Ranking:
+    """Score with the fusion of another system, and only with boosts that its document names."""
+    kinds = ranking.candidates.kinds
+    ranking = ways.fuse(ignore_parts_in_comments(ranking))
+    for stage in ways.follow_links:
+        ranking = stage(ranking)
+    if "code" in kinds:
+        for stage in ways.name_code:
+            ranking = stage(ranking)
+        ranking = code.demote_aside(ranking)
+        if ranking.packages:
+            ranking = code.demote_deprecated(code.demote_inner_code(ranking))
+    if "commits" in kinds:
+        ranking = rank_commits(ranking)
+    return fuse.level_kinds(boost_synonyms(ranking))
+
+
+def ignore_parts_in_comments(ranking: Ranking) -> Ranking:
+    """Drop the keyword score of comments that have only parts of a name, such as 0 of 0.28.0."""
+    parts = {part for parts in ranking.plan.names.values() for part in parts}
+    whole = frozenset(ranking.plan.terms) - parts
+    if not parts:
+        return ranking
+
+    def keep(candidate: Candidate) -> bool:
+        place = candidate.place
+        if place.document >= 0:
+            return True
+        text = ranking.sources[candidate.source].snapshot.text(place.uri) or ""
+        return not whole.isdisjoint(terms_of(text[place.start : place.end]))
+
+    kept = (one if keep(one) else one._replace(keyword=0.0) for one in ranking.candidates)
+    return replace(ranking, candidates=Candidates(kept))
+
+
+# --- exact names and scores -----------------------------------------------------------------------
+
+
+def put_exact_first(ranking: Ranking) -> Ranking:
+    """Put first what the question names exactly."""
+    kind, named = find_exact(ranking) if ranking.plan.mode != "vector" else ("", [])
+    if not named:
+        return ranking
+    best = max(ranking.scores)
+    lift = best - min(ranking.scores[at] for at in named) + _AHEAD * best
+    added = [0.0] * len(ranking.scores)
+    for at in named:
+        added[at] = lift
+    return ranking.add_step(kind, added, lambda _: f"the question is its {kind}")
+
+
+def find_exact(ranking: Ranking) -> tuple[str, list[int]]:
+    """Return what a question names exactly, with the best chunk of each document it names.
+
+    That is a path, a title, the name of a file, a heading, or a version that a heading has.
+    """
+    text, candidates = ranking.plan.text, ranking.candidates
+    path, words = extract_path(text), _WORD.findall(text.casefold())
+    versions = _find_versions(text)
+    order = [at for at in ranking.order() if candidates.lanes[at] not in ("code", "commits")]
+
+    def is_called(name: str) -> bool:
+        return _WORD.findall(name.casefold()) == words
+
+    list_headings = cache(lambda: _list_headings(candidates, order, ranking.sources))
+
+    def has_heading(candidate: Candidate, test: Callable[[str], bool]) -> bool:
+        return any(map(test, list_headings().get(candidate.chunk, ())))
+
+    kinds: dict[str, Callable[[Candidate], bool]] = {}
+    if path:
+        kinds["path"] = lambda candidate: matches_path_end(candidate.place.uri, path)
+    if words:
+        kinds["title"] = lambda candidate: is_called(candidate.place.title)
+        kinds["file name"] = lambda candidate: is_called(PurePosixPath(candidate.place.uri).stem)
+        kinds["heading"] = lambda candidate: has_heading(candidate, is_called)
+    if versions:
+        kinds["version"] = lambda candidate: has_heading(
+            candidate, lambda heading: bool(versions & _find_versions(heading))
+        )
+    for kind, is_named in kinds.items():
+        best: dict[Document, int] = {}
+        for at in order:
+            if is_named(candidates[at]):
+                best.setdefault(candidates.documents[at], at)
+        if 0 < len(best) <= _FEW_FILES:
+            return kind, list(best.values())
+    return "", []
+
+
+def _list_headings(
+    candidates: Sequence[Candidate], order: Sequence[int], sources: Sequence[Source]
+) -> dict[tuple[int, int], list[str]]:
+    """Return the headings that begin in each chunk of the best documents, and the one above it."""
+    headings: dict[tuple[int, int], list[str]] = {}
+    known: dict[Document, tuple[list[int], list[str]]] = {}
+    for at in order:
+        candidate = candidates[at]
+        place, document = candidate.place, candidate.document
+        if document not in known:
+            if len(known) == _READ or place.document < 0:
+                continue
+            sections = sources[candidate.source].snapshot.sections(place.uri)
+            known[document] = [s.span.start for s in sections], [s.title for s in sections]
+        starts, titles = known[document]
+        inside = titles[bisect_left(starts, place.start) : bisect_left(starts, place.end)]
+        headings[candidate.chunk] = [*place.path[-2:], *inside]
+    return headings
+
+
+def _find_versions(text: str) -> frozenset[str]:
+    return frozenset(version.rstrip(".").casefold() for version in _VERSION.findall(text))
+
+
+def demote_thin(ranking: Ranking) -> Ranking:
+    """Demote passages of documentation that are only headings and links."""
+    thin = find_thin(ranking)
+    added = [(THIN - 1) * score if at in thin else 0.0 for at, score in enumerate(ranking.scores)]
+    return ranking.add_step("thin", added, lambda _: f"factor {THIN:g}")
+
+
+def find_thin(ranking: Ranking) -> frozenset[int]:
+    """Return the positions of the best chunks that are hardly more than headings and links."""
+    thin = []
+    for at in ranking.order()[:_READ]:
+        place, source = ranking.candidates[at].place, ranking.candidates[at].source
+        if place.lane == "docs" and place.document >= 0:
+            text = (ranking.sources[source].snapshot.text(place.uri) or "")[place.start : place.end]
+            rest = _THIN.sub("", text)
+            if len(_LETTER.findall(rest)) < _LEAST_TEXT * len(_LETTER.findall(text)):
+                thin.append(at)
+    return frozenset(thin)
+
+
+def measure_fit(ranking: Ranking) -> float:
+    """Return how well the best text fits the question, from 0 to 1."""
+    best = ranking.best()
+    if ranking.plan.mode == "vector":
+        return max(0.0, best.vector)
+    relevance = measure_relevance(ranking)
+    fit = relevance[0] if relevance else _measure_words(ranking, best)
+    if any(step.stage in _EXACT for step in ranking.steps):
+        fit = max(fit, _NAMED)
+    return 1 / (1 + math.exp(_FIT_SLOPE * (_FIT_MIDDLE - fit)))
+
+
+def _measure_words(ranking: Ranking, best: Candidate) -> float:
+    """Measure the fit by words alone, where :func:`measure_relevance` gives none."""
+    share = best.page / (sum(ranking.rarity.values()) or 1.0)
+    size = math.log(max(ranking.entries, 1))
+    fit: float = sum(map(mul, BY_WORDS, (0.0, share, ranking.known_share, size, 1.0)))
+    return fit
+
+
+# --- fusion ---------------------------------------------------------------------------------------
 
 
 def choose_ways(settings: SearchSettings) -> Ways:
@@ -118,12 +344,21 @@ def fuse_by_rank(ranking: Ranking, weigh: fuse.Weigh | None = None) -> Ranking:
         ]
 
     if words:
-        matched = [c.keyword or c.page / fuse.BEHIND_CHUNKS for c in ranking.candidates]
+        # The document counts with its title and other fields, but not that of a comment.
+        matched = [
+            c.keyword + (c.page if c.place.document >= 0 else 0.0) for c in ranking.candidates
+        ]
         added = score_by_rank(matched, words)
         ranking = ranking.add_step("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, by rank")
     if meaning and ranking.plan.vector is not None:
         cosines = np.array(ranking.candidates.scores_by_retriever.vector)
-        added = score_by_rank(fuse.blend_models(ranking, cosines).tolist(), meaning)
+        blended = fuse.blend_models(ranking, cosines).tolist()
+        # The vector of a comment is that of the code around it.
+        near = [
+            0.0 if candidate.place.document < 0 and not candidate.keyword else cosine
+            for candidate, cosine in zip(ranking.candidates, blended, strict=True)
+        ]
+        added = score_by_rank(near, meaning)
         ranking = ranking.add_step("vector", added, lambda c: f"{fuse.note_vector(c)}, by rank")
     return ranking
 

@@ -62,3 +62,10 @@ def test_the_short_path_does_not_import_click() -> None:
     program += "print(*sys.modules)"
     loaded = run_python(program).stdout.split()
     assert not {"click", "rich", "anyio", "numpy", "lookfar.serve.cli"} & set(loaded)
+
+
+@pytest.mark.parametrize("option", [one for one in EVERY if one.takes_value], ids=lambda o: o.flag)
+def test_an_option_without_its_value_is_refused(option: SessionOption) -> None:
+    assert parse_plain_session(["mcp", option.flag]) is None
+    with pytest.raises(click.UsageError):
+        mcp.make_context("mcp", [option.flag])

@@ -52,6 +52,7 @@ def test_insert_find_delete(
     assert made["chunk_count"] == 5
     assert other["chunk_count"] == 1
     assert (tmp_path / "db" / "vectors" / "CURRENT").is_file()
+    assert (tmp_path / "db" / "vectors.db").resolve().is_relative_to(tmp_path / "db" / "vectors")
     hits = ask("find_similar_documents", text="港の船")
     assert {hit["doc_id"] for hit in hits} == {made["doc_id"], other["doc_id"]}
     ours = [hit for hit in hits if hit["doc_id"] == made["doc_id"]]

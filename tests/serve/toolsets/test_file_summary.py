@@ -9,6 +9,18 @@ from lookfar.serve.toolsets.file_summary import render_summary
 from lookfar.text.parse.summary import summarise
 
 
+def test_what_common_js_exports_is_exported_and_a_signature_has_no_comments() -> None:
+    shared = "function connect(url) {}\nfunction hidden() {}\nclass Pool {}\n"
+    summary = summarise("a.js", f"{shared}module.exports = {{ connect, Pool }}\n")
+    assert [(one.name, one.is_exported) for one in summary.functions] == [
+        ("connect", True),
+        ("hidden", False),
+    ]
+    assert [one.is_exported for one in summary.classes] == [True]
+    python = "def login(\n    email,  # the address\n):  # a user\n    return email\n"
+    assert [one.signature for one in summarise("a.py", python).functions] == ["def login( email, )"]
+
+
 def test_the_pages_of_a_summary_fit_and_lose_nothing() -> None:
     """Seen to fail with the cursor not advanced, and with a budget of 8,000 tokens."""
     functions = "".join(

@@ -720,3 +720,13 @@ def test_the_unforeseen_becomes_internal(refused: Ask, monkeypatch: pytest.Monke
     shape = refused("msrl.query", query="zebra")
     assert details(shape, "INTERNAL") == {"originalError": "RuntimeError: boom"}
     assert "Traceback" not in str(shape)
+
+
+@pytest.mark.usefixtures("vault")
+def test_a_quoted_query_ranks_and_does_not_filter(ask: Ask) -> None:
+    plain = ask("msrl.query", query="zebra stripes")["results"]
+    quoted = ask("msrl.query", query='"zebra stripes"')["results"]
+    assert [row["doc_uri"] for row in quoted] == [row["doc_uri"] for row in plain]
+    assert len(ask("msrl.query", query="okapi -zebra")["results"]) == len(
+        ask("msrl.query", query="okapi zebra")["results"]
+    )

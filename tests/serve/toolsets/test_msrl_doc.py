@@ -468,3 +468,43 @@ class TestSeveralFolders:
         for tool, arguments in WRITING.items():
             assert "one folder" in refused(tool, **arguments)["message"]
         assert contents(docs) == before
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "field"),
+    [
+        ("validate", {"doc_uri": "../x.md"}, "doc_uri"),
+        ("create", {"doc_uri": "new.md", "title": "Two\nlines"}, "title"),
+        (
+            "insert_section",
+            {"doc_uri": "infra.md", "parent_heading_path": "Infra", "heading": "#",
+             "content_md": ""},
+            "heading",
+        ),
+        (
+            "insert_section",
+            {"doc_uri": "infra.md", "parent_heading_path": "Infra", "heading": "H",
+             "content_md": "", "level": 1},
+            "level",
+        ),
+        (
+            "move_section",
+            {"doc_uri": "infra.md", "from_heading_path": "Infra → Kubernetes",
+             "to_parent_heading_path": "Infra → Kubernetes → k3s"},
+            "to_parent_heading_path",
+        ),
+        (
+            "replace_section",
+            {"doc_uri": "infra.md", "heading_path": "Infra → Kubernetes", "content_md": "# Top"},
+            "content_md",
+        ),
+    ],
+)  # fmt: skip
+def test_an_error_names_the_argument_and_paths_with_arrows(
+    refused: Ask, put: Put, tool: str, arguments: dict[str, Any], field: str
+) -> None:
+    put({"infra.md": INFRA})
+    shape = refused(f"msrl.doc.{tool}", **arguments)
+    assert shape["details"]["field"] == field
+    assert shape["details"]["value"] == arguments[field]
+    assert "Infra > " not in shape["message"]

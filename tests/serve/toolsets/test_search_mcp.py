@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -856,3 +857,47 @@ def test_the_unforeseen_becomes_internal(refused: Ask, monkeypatch: pytest.Monke
     monkeypatch.setattr("lookfar.collections.folder.Folder.status", broken)
     _, told = error(refused("get_index_status"), "INTERNAL")
     assert told == "INTERNAL: RuntimeError: boom"
+
+
+# --- as the document says -------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("project")
+def test_paths_are_normalised(ask: Ask, put: Put) -> None:
+    """Composed characters and invisible ones make no other path."""
+    put({"docs/caf\u00e9.md": "Coffee.\n", "docs/cafe\u0301-nfd.md": "More.\n"})
+    for path in ("docs/cafe\u0301.md", "docs/ca\u200bf\u00e9.md", "docs/caf\u00e9-nfd.md"):
+        assert ask("reindex_file", path=path)["status"] == "success"
+
+
+def test_settings_take_effect_at_the_next_call(tmp_path: Path, put: Put, call_in: Any) -> None:
+    """Also while the project is watched. Seen to fail until the next search."""
+    put(FILES)
+    with Library.open(
+        tmp_path / "docs", index_dir=tmp_path / "index", settings={"embed.provider": "hash"}
+    ) as library:
+        call_in(library, "create_index", confirm=True)
+        library.watch()
+        (tmp_path / "docs" / "lookfar.toml").write_text("[watch]\nstrategy = 'git'\n")
+        shape, _ = call_in(library, "get_config")
+        assert shape["config"]["indexingStrategy"] == "git"
+        watching = library.status().watcher
+        assert watching is not None
+        assert watching.strategy == "git"
+
+
+def test_the_file_s_own_doc_patterns_are_shown(
+    tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch, call_in: Any
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    name = hashlib.sha256(str(docs).encode()).hexdigest()[:32]
+    file = tmp_path / ".mcp" / "search" / "indexes" / name / "config.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"docPatterns": ["guide/**"]}')
+    with Library.open(
+        docs, index_dir=tmp_path / "index", settings={"serve.toolset": ["search-mcp"]}
+    ) as library:
+        shape, _ = call_in(library, "get_config")
+    assert shape["configPath"] == str(file)
+    assert shape["config"]["docPatterns"] == ["guide/**"]
+    assert "docPatterns" in shape["warnings"][0]

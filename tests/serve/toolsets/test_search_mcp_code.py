@@ -284,3 +284,22 @@ def test_a_large_summary_is_cut_and_says_so(ask: Ask, put: Put, call: Any) -> No
     assert 40 < count < 2_000
     following = ask("get_file_summary", path="src/many.py", cursor=shape["nextCursor"])
     assert following["functions"][0]["name"] == f"function_number_{count}"
+
+
+class TestWithItsPreset:
+    @pytest.fixture
+    def settings(self) -> dict[str, Any]:
+        return {"preset": "search-mcp", "embed.provider": "hash", "index.workers": 1}
+
+    def test_a_comment_with_parts_of_a_version_is_not_found_by_them(
+        self, ask: Ask, put: Put
+    ) -> None:
+        """Seen to fail where 0 and 28 counted: comments crowded out the changelog."""
+        notes = "".join(
+            f"# The range of part{n} begins at 0 and ends at 28.\nx{n} = {n}\n\n" for n in range(9)
+        )
+        changes = "# Changes\n\n## 0.28.0\n\nFaster.\n\n## 0.27.0\n\nAfter 0.28.0 it was old.\n"
+        put({"a.py": notes, "CHANGELOG.md": changes})
+        ask("create_index", confirm=True)
+        rows = ask("search_docs", query="0.28.0", top_k=2)["results"]
+        assert [row["path"] for row in rows] == ["CHANGELOG.md", "CHANGELOG.md"]

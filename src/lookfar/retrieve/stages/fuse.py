@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _CHUNKS_FOR_A_PAGE = 3
 _CHUNKS_FOR_A_FILE = 5
-BEHIND_CHUNKS = 1e6
-"""Divisor that puts documents matching as a whole behind all matching chunks."""
 _FILE_SHARE = 0.375
 """Share of the whole file in the score of each of its chunks."""
 

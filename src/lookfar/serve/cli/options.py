@@ -29,7 +29,8 @@ def session_option(option: SessionOption) -> Callable[[Decorated], Decorated]:
     return click.option(
         option.flag,
         option.name,
-        is_flag=not option.takes_value,
+        # With is_flag=False, click would take an option at the end as one without a value.
+        is_flag=None if option.takes_value else True,
         multiple=option.repeatable,
         type=click.Choice(option.choices) if option.choices else None,
         metavar=option.metavar or None,

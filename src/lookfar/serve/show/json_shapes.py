@@ -238,7 +238,8 @@ def status(state: model.Status) -> Json:
 def statuses(states: Iterable[model.Status]) -> Json:
     """The result of ``lookfar status --json``.
 
-    Search MCP's scripts read the last two counts.
+    Search MCP's scripts read the last two counts; beside several collections, they are those of
+    the first folder.
     """
     shapes = [
         {
@@ -248,7 +249,7 @@ def statuses(states: Iterable[model.Status]) -> Json:
         }
         for state in states
     ]
-    return combine(shapes)
+    return combine(shapes) | {key: shapes[0][key] for key in ("totalFiles", "totalChunks")}
 
 
 def skipped(collection: str, entries: Sequence[model.Skipped]) -> Json:

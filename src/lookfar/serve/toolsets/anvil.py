@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Annotated, Final
@@ -19,6 +20,7 @@ from pydantic import Field
 
 from lookfar.errors import InvalidArgument, LookfarError, NotFound
 from lookfar.library import Library
+from lookfar.library.compat import search_for_clients
 from lookfar.model import ROOT_HEADING, Answer, Filters, Page
 from lookfar.serve.tools.cursor import Cursor
 from lookfar.serve.tools.tool import LONGEST_TIME, Call, Input, Json, Result, Session, Tool
@@ -33,6 +35,7 @@ from lookfar.serve.toolsets.common import (
     fit_text,
     format_time,
     resolve_path,
+    search_and_look_up,
     split_collection,
     suggest_prefixes,
     trim_path,
@@ -58,13 +61,9 @@ class SearchDocsInput(Input):
 
 def _search_docs(session: Session, given: SearchDocsInput, call: Call) -> Result:
     library = session.library
-    answer = _search(library, given, call)
-    try:
-        pages = _load_pages(library, answer)
-    except InvalidArgument:
-        # The generation that answered was purged before its pages were loaded.
-        answer = _search(library, given, call)
-        pages = _load_pages(library, answer)
+    answer, pages = search_and_look_up(
+        lambda: _search(library, given, call), partial(_load_pages, library)
+    )
     results: list[Json] = []
     for hit in answer.hits:
         page = pages[hit.collection, hit.uri]
@@ -76,8 +75,7 @@ def _search_docs(session: Session, given: SearchDocsInput, call: Call) -> Result
             "last_modified": format_time(page.modified_ns),
             "char_count": len(hit.text),
         }
-        score = min(1.0, max(0.0, hit.score))
-        results.append({"content": hit.text, "score": score, "metadata": metadata})
+        results.append({"content": hit.text, "score": hit.score, "metadata": metadata})
     shape: Json = {
         "results": results,
         "total_chunks": _count_chunks(library),
@@ -106,6 +104,7 @@ def _search(library: Library, given: SearchDocsInput, call: Call) -> Answer:
             # Anvil's shape has no field for copies of a text, so each copy is a result.
             dedup_exact=False,
         ),
+        answering=search_for_clients,
         on_progress=call.on_progress(),
     )
 

@@ -7,19 +7,21 @@ a system's result shape has no field for goes into one extra key, ``note``.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from lookfar.common.hidden_characters import flags
-from lookfar.errors import NotFound, OutsideRoot
+from lookfar.errors import InvalidArgument, NotFound, OutsideRoot
 from lookfar.library import Library
-from lookfar.model import Incomplete
+from lookfar.model import Answer, Incomplete
 from lookfar.retrieve.answer.pack import cut, tokens
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.tool import MOST_TOKENS, Json
+
+T = TypeVar("T")
 
 UNLIMITED: Final = 10**9
 """An excerpt length in characters that no chunk reaches; only the token budget cuts."""
@@ -95,6 +97,19 @@ def format_time(modified_ns: int) -> str:
     """Return a modification time in ISO format, to the second."""
     second = min(max(modified_ns // 10**9, _FIRST_SECOND), _LAST_SECOND)
     return datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z")
+
+
+def search_and_look_up(
+    search: Callable[[], Answer], look_up: Callable[[Answer], T]
+) -> tuple[Answer, T]:
+    """Return an answer and what ``look_up`` reads from the generation that gave it."""
+    answer = search()
+    try:
+        return answer, look_up(answer)
+    except InvalidArgument:
+        # A rebuild has replaced that generation meanwhile: search the new one.
+        answer = search()
+        return answer, look_up(answer)
 
 
 # --- token budget and notes ---------------------------------------------------------------------

@@ -79,7 +79,10 @@ class InsertInput(Input):
 
 
 def _insert(session: Session, given: InsertInput, _: Call) -> Result:
-    document = _get_database(session, given.db_name).insert(given.text, given.metadata)
+    database = _get_database(session, given.db_name)
+    document = database.insert(given.text, given.metadata)
+    if not given.db_name:
+        database.link_file()  # Nobody creates the default database, which does it for others.
     shape = {"doc_id": document.doc_id, "chunk_count": document.chunk_count}
     return Result(shape, f"Inserted {document.doc_id}.", verbatim=True)
 

@@ -1,26 +1,30 @@
 """Search with fixed shares of meaning and words, for scores that can be added up by hand.
 
 A score is ``vector * cosine + keyword * bm25``, where negative cosines count as 0 and BM25 is
-divided by the best among the candidates. There are no boosts and no limits per document. The best
-chunks are chosen first; then those of one section are joined, so there may be fewer hits than asked
-for. Titles in the path of a hit are as written, with their markup.
+divided by the best among the candidates. BM25 is that of the chunk with the title, path,
+description and aliases of its document. What the question names exactly has the best of both, and
+hardly more than headings and links a part of both. There are no other boosts and no limits per
+document. The best chunks are chosen first; then those of one section are joined, so there may be
+fewer hits than asked for. Titles in the path of a hit are as written, with their markup.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
 from lookfar.common.utf16 import count_units
 from lookfar.config import SearchSettings
+from lookfar.library.compat import THIN, find_exact, find_thin
 from lookfar.model import Hit, Section
 from lookfar.ports import Place
 from lookfar.retrieve.answer.diversify import Passage, join_chunks
 from lookfar.retrieve.answer.excerpt import cite
+from lookfar.retrieve.question.plan import field_weights
 from lookfar.retrieve.ranking import Ranking, Results, Source
 from lookfar.retrieve.search import collect_candidates
 from lookfar.retrieve.stages.boost import score_word_pairs
@@ -53,19 +57,23 @@ class ShareSearch:
         ranking = collect_candidates(sources, settings)
         candidates = ranking.candidates
         beside = score_word_pairs(ranking, candidates)
+        names = _score_names(ranking, sources, field_weights(settings)[1])
         # Words in the same order as in the question count up to twice.
         words = [
-            candidate.keyword * (1 + beside.get(candidate.chunk, 0.0)) for candidate in candidates
+            (candidate.keyword + name) * (1 + beside.get(candidate.chunk, 0.0))
+            for candidate, name in zip(candidates, names, strict=True)
         ]
         most = max(words, default=0.0) or 1.0
         shares = [
             Shares(min(max(candidate.vector, 0.0), 1.0), score / most)
             for candidate, score in zip(candidates, words, strict=True)
         ]
-        by_meaning = [self._vector * share.vector for share in shares]
-        by_words = [self._keyword * share.keyword for share in shares]
-        ranking = ranking.add_step("vector", by_meaning, lambda c: f"cosine {c.vector:.3f}")
-        ranking = ranking.add_step("keyword", by_words, lambda c: f"bm25 {c.keyword:.3f}")
+        first = self._weigh(ranking, shares)
+        for at in find_thin(first):
+            shares[at] = Shares(THIN * shares[at].vector, THIN * shares[at].keyword)
+        for at in find_exact(first)[1]:
+            shares[at] = Shares(1.0, 1.0)
+        ranking = self._weigh(ranking, shares)
         best = [at for at in ranking.order() if ranking.scores[at] > 0][: ranking.plan.top_k]
         self.shares = {candidates[at].place.id.hex(): shares[at] for at in best}
         hits, stale = cite(
@@ -79,6 +87,27 @@ class ShareSearch:
             hits = _count_in_utf16(hits, sources)
         return Results(hits, [*ranking.notes, *stale])
 
+    def _weigh(self, ranking: Ranking, shares: Sequence[Shares]) -> Ranking:
+        by_meaning = [self._vector * share.vector for share in shares]
+        by_words = [self._keyword * share.keyword for share in shares]
+        ranking = ranking.add_step("vector", by_meaning, lambda c: f"cosine {c.vector:.3f}")
+        return ranking.add_step("keyword", by_words, lambda c: f"bm25 {c.keyword:.3f}")
+
+
+def _score_names(
+    ranking: Ranking, sources: Sequence[Source], weights: Mapping[str, float]
+) -> list[float]:
+    """Return for each candidate BM25 of its document's title, path, description and aliases."""
+    names = {field: weight for field, weight in weights.items() if field != "page"}
+    scores: dict[tuple[int, int], float] = {}
+    for number, source in enumerate(sources):
+        documents = sorted({at for owner, at in ranking.candidates.documents if owner == number})
+        terms = dict.fromkeys(source.plan.terms, 1.0)
+        known = [at for at in documents if at >= 0]
+        for document, score in source.snapshot.page_scores(terms, names, known).items():
+            scores[number, document] = score
+    return [scores.get(document, 0.0) for document in ranking.candidates.documents]
+
 
 def _join_passages(ranking: Ranking, best: Sequence[int], gap: int) -> list[Passage]:
     """Turn chunks into passages; those that nearly touch become one, with the better score."""
@@ -88,13 +117,16 @@ def _join_passages(ranking: Ranking, best: Sequence[int], gap: int) -> list[Pass
     runs: list[list[int]] = []
     for group in documents.values():
         previous: Place | None = None
-        for at in sorted(group, key=lambda at: ranking.candidates[at].place.start):
-            place = ranking.candidates[at].place
-            near = previous is not None and place.start < previous.end + gap
+        reach = 0
+        places = [(ranking.candidates[at].place, at) for at in group]
+        for place, at in sorted(places, key=lambda pair: (pair[0].start, pair[0].ordinal)):
+            near = previous is not None and place.start < reach + gap
             if previous is not None and near and _are_one_section(previous, place):
                 runs[-1].append(at)
+                reach = max(reach, place.end)
             else:
                 runs.append([at])
+                reach = place.end
             previous = place
     passages = [join_chunks(ranking, run) for run in runs]
     return sorted(passages, key=attrgetter("rank_key"))

@@ -9,6 +9,7 @@ Lookfar has no shards; a non-empty index is reported as one.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from lookfar.collections.folder import Folder
     from lookfar.errors import LookfarError
 
+_SYNTAX = re.compile(r'["“”]|(?<!\S)(?:-(?=\w)|NOT(?=\s))')
+"""What filters in our questions; MSRL only ranks."""
 _WATCH_KEY = "msrl.watch"
 """Where a session remembers whether it watches, and with which pause."""
 
@@ -98,7 +101,7 @@ def _query(session: Session, given: QueryInput, call: Call) -> Result:
     )
     try:
         answer = session.library.search(
-            given.query,
+            _SYNTAX.sub(" ", given.query).strip() or given.query,
             mode="hybrid",
             top_k=top_k,
             filters=_build_filters(given.filters),

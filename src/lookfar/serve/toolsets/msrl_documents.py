@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, Field
 
 from lookfar.edit.headings import DEEPEST, check_title
-from lookfar.errors import Ambiguous, InvalidArgument, LookfarError, NotFound
+from lookfar.errors import Ambiguous, InvalidArgument, LookfarError, NotFound, OutsideRoot
 from lookfar.model import Edit, EditedDocument, EditResult, Violation
 from lookfar.serve.tools.tool import Call, Handler, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import NotBlank, add_note, fit_list, fit_text
@@ -48,6 +48,16 @@ def _check_level(level: int) -> int:
         raise ValueError(f"it must be from 1 to {DEEPEST}")
     return level
 
+
+_AT_FAULT: Final = (
+    ("cannot be a heading", "heading"),
+    ("cannot be a heading", "title"),
+    ("Level ", "level"),
+    ("moved into itself", "to_parent_heading_path"),
+    (" the text has level ", "content_md"),
+    ("With this text ", "content_md"),
+)
+"""What a message says, and the argument that it is about."""
 
 HeadingPath = Annotated[str, AfterValidator(_check_path)]
 """Titles with arrows between them; blank means the document outside all headings."""
@@ -252,14 +262,21 @@ def _translate_error(error: LookfarError, given: Input, paths: Mapping[str, str]
         details["candidates"] = near
         hint = f"Nearest: {'; '.join(near)}." if near else hint
     message = error.message
-    if field:
-        message = message.replace(
-            repr(format_path(_split_titles(paths[field]))), repr(paths[field])
-        )
-    at_fault = field or ("doc_uri" if "uri" in details else "")
+    for path in paths.values():
+        plain = format_path(_split_titles(path))
+        message = message.replace(repr(plain), repr(path)).replace(plain, path)
+    at_fault = field or _find_field(error, given)
     if at_fault and not isinstance(error, NotFound):
         details |= {"field": at_fault, "value": getattr(given, at_fault), "reason": message}
     return type(error)(message, hint=hint, developer=error.developer, details=details)
+
+
+def _find_field(error: LookfarError, given: Input) -> str:
+    """Return the argument that an error is about, by its message; empty if it names none."""
+    fields = [field for said, field in _AT_FAULT if said in error.message]
+    if isinstance(error, OutsideRoot) or "uri" in error.details:
+        fields.append("doc_uri")
+    return next((field for field in fields if field in type(given).model_fields), "")
 
 
 def _use_arrows(path: str) -> str:

@@ -1,8 +1,8 @@
 """The ``ragdocs`` toolset: search local Markdown, commits and memories.
 
-Results have the shapes that clients of ragdocs know. Scores are between 0 and 1, and the best hit
-has 1. A ``note`` says what was cut or may be missing. Documents are ranked by the settings of the
-preset ``ragdocs``; commits and hypotheses by similarity, without what the preset adds to it.
+Results have the shapes that clients of ragdocs know, with scores between 0 and 1. A ``note`` says
+what was cut or may be missing. Documents are ranked by the settings of the preset ``ragdocs``;
+commits and hypotheses by similarity, without what the preset adds to it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
-from lookfar.errors import LookfarError, ModelUnavailable
+from lookfar.errors import ModelUnavailable
 from lookfar.library import Library
+from lookfar.library.compat import search_for_clients
 from lookfar.model import Answer, Filters, Hit, Mode
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session, Tool
 from lookfar.serve.toolsets.common import (
@@ -29,6 +30,7 @@ from lookfar.serve.toolsets.common import (
     fit_list,
 )
 from lookfar.serve.toolsets.ragdocs_memory import TOOLS as MEMORY_TOOLS
+from lookfar.serve.toolsets.ragdocs_memory import no_default, refusal
 from lookfar.serve.toolsets.ragdocs_names import load_doc_ids
 
 if TYPE_CHECKING:
@@ -51,11 +53,6 @@ _BY_SIMILARITY: Final[Json] = {
 TopN = Annotated[int, Field(ge=1, le=100)]
 
 
-def refusal(error: LookfarError) -> Json:
-    """Render an error with all its fields."""
-    return error.as_dict()
-
-
 # --- query_documents ----------------------------------------------------------------------------
 
 
@@ -64,16 +61,12 @@ class QueryDocumentsInput(Input):
     top_n: TopN = 5
 
 
-def _query_documents(session: Session, given: QueryDocumentsInput, call: Call) -> Result:
-    return query_documents(session, given, call)
-
-
 def query_documents(
     session: Session, given: QueryDocumentsInput, call: Call, mode: Mode | None = None
 ) -> Result:
     """Answer the tool ``query_documents``, optionally in one search mode only."""
     answer = _search(session, given.query, given.top_n, call, mode)
-    return _render(session, answer, given.top_n, {}, _normalise(answer.hits))
+    return _render(session, answer, given.top_n, {}, answer.hits)
 
 
 def _search(
@@ -99,20 +92,13 @@ def _search(
             settings,
             merge_gap=-1,
             max_excerpt_chars=UNLIMITED,
-            # Comments of code are not documents.
-            comments=False,
             # Duplicates are dropped, and as many hits as were asked for should be left.
             candidates=max(settings.candidates, _CANDIDATES_PER_HIT * top_n),
             **tuned,
         ),
+        answering=search_for_clients,
         on_progress=call.on_progress(),
     )
-
-
-def _normalise(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits with their scores divided by the best one."""
-    best = max((hit.score for hit in hits), default=0.0) or 1.0
-    return [replace(hit, score=round(max(0.0, hit.score / best), 6)) for hit in hits]
 
 
 def _render(
@@ -159,7 +145,7 @@ def _query_compressed(session: Session, given: QueryCompressedInput, call: Call)
     candidates = max(_MIN_CANDIDATES, _CANDIDATES_PER_HIT * given.top_n)
     # Equal texts are merged below, where they are counted.
     answer = _search(session, given.query, candidates, call, dedup_exact=False)
-    strong = [hit for hit in _normalise(answer.hits) if hit.score >= given.min_score]
+    strong = [hit for hit in answer.hits if hit.score >= given.min_score]
     model = _find_model(session.library)
     merged = _merge_similar(strong, given.similarity_threshold, model)[: given.top_n]
     stats: Json = {
@@ -232,14 +218,10 @@ def _search_with_hypothesis(session: Session, given: HypothesisInput, call: Call
         session, given.hypothesis, given.top_n, call, "vector", hypothesis=given.hypothesis,
         **_BY_SIMILARITY,
     )  # fmt: skip
-    return _render(session, answer, given.top_n, {}, _normalise(answer.hits))
+    return _render(session, answer, given.top_n, {}, answer.hits)
 
 
 # --- search_git_history -------------------------------------------------------------------------
-
-
-def _none() -> Any:
-    return None
 
 
 class GitHistoryInput(Input):
@@ -248,9 +230,8 @@ class GitHistoryInput(Input):
     min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     file_pattern: Annotated[str, Field(description="Glob of a path that they change")] = ""
     author: Annotated[str, Field(description="Part of a name or address")] = ""
-    # The default is None, but the schema does not allow null.
-    after: int = Field(default_factory=_none, description="Unix time")
-    before: int = Field(default_factory=_none, description="Unix time")
+    after: int = Field(default_factory=no_default, description="Unix time")
+    before: int = Field(default_factory=no_default, description="Unix time")
 
 
 def _search_git_history(session: Session, given: GitHistoryInput, call: Call) -> Result:
@@ -272,11 +253,12 @@ def _search_git_history(session: Session, given: GitHistoryInput, call: Call) ->
             per_document=1,
             candidates=max(settings.candidates, _CANDIDATES_PER_HIT * given.top_n),
         ),
+        answering=search_for_clients,
         on_progress=call.on_progress(),
     )
     histories = library.histories()
     shape: Json = {"results": []}
-    for hit in _normalise(answer.hits):
+    for hit in answer.hits:
         if hit.score < given.min_score:
             continue
         commits = histories[hit.collection]
@@ -320,7 +302,7 @@ TOOLS: tuple[Tool, ...] = (
         "Search local Markdown by meaning and by words. Gives ranked chunks with file and"
         " headings.",
         QueryDocumentsInput,
-        _query_documents,
+        query_documents,
         advice="Search this project's Markdown by meaning and words with `{name}`. Better than grep"
         " when you do not know the words that a document uses; grep is as good for an exact"
         " string.",

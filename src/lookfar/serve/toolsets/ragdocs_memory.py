@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 
 from lookfar.edit.memory_file import Memory, MemoryType
 from lookfar.errors import LookfarError
+from lookfar.library.compat import search_for_clients
 from lookfar.model import Filters, Hit
 from lookfar.retrieve.locate.target import parse_target
 from lookfar.serve.show.printable import safe_name
@@ -39,8 +40,6 @@ _MAX_LIMIT: Final = 100
 _LINKED_LIMIT: Final = 10
 _MAX_LINKED: Final = 1_000
 _MAX_TAGS: Final = 1_000
-_NO_URIS: Final = ("\0",)
-"""A URI that no document has, for filters that must match nothing."""
 
 
 def _check_limit(limit: int) -> int:
@@ -167,7 +166,8 @@ def _stats(session: Session, _given: StatsInput, _: Call) -> Result:
     return Result(shape, f"{shape['total_memories']} memories", verbatim=True)
 
 
-def _none() -> Any:
+def no_default() -> Any:
+    """Return nothing: the default is None, but the schema does not allow null."""
     return None
 
 
@@ -177,16 +177,20 @@ class SearchInput(Input):
         default_factory=lambda: _DEFAULT_LIMIT
     )
     filter_tags: list[str] = []
-    # The default is None, but the schema does not allow null.
-    filter_type: MemoryType = Field(default_factory=_none)
+    filter_type: MemoryType = Field(default_factory=no_default)
 
 
 def _search(session: Session, given: SearchInput, call: Call) -> Result:
     uris: tuple[str, ...] = ()
-    if given.filter_type:
-        memories = _get_notebook(session).memories(type=given.filter_type)
-        uris = tuple(memory.name for memory in memories) or _NO_URIS
+    if kind := given.filter_type:
+        uris = tuple(memory.name for memory in _get_notebook(session).memories(type=kind))
+        if not uris:
+            return _report_none(f"There is no memory of the type {kind}.")
     return _search_memories(session, given.query, given.limit, call, uris, tuple(given.filter_tags))
+
+
+def _report_none(note: str) -> Result:
+    return Result(add_note({"results": []}, [safe_name(note)]), "0 memories", verbatim=True)
 
 
 class LinkedInput(Input):
@@ -199,9 +203,10 @@ def _search_linked(session: Session, given: LinkedInput, call: Call) -> Result:
     owner, path = find_document(session, target, call)
     uri = parse_target(path, exists=False).uri
     linking, _ = session.library.mentions(uri, limit=_MAX_LINKED, collection=owner)
-    uris = tuple(link.uri for link in linking) or _NO_URIS
-    notes = [] if linking else [safe_name(f"No memory links to {target!r}.")]
-    return _search_memories(session, given.query, _LINKED_LIMIT, call, uris, (), linking, notes)
+    if not linking:
+        return _report_none(f"No memory links to {target!r}.")
+    uris = tuple(link.uri for link in linking)
+    return _search_memories(session, given.query, _LINKED_LIMIT, call, uris, (), linking)
 
 
 def _search_memories(
@@ -212,7 +217,6 @@ def _search_memories(
     uris: tuple[str, ...],
     tags: tuple[str, ...],
     linking: Sequence[RelatedEntry] = (),
-    notes: Sequence[str] = (),
 ) -> Result:
     library = session.library
     answer = library.search(
@@ -222,29 +226,29 @@ def _search_memories(
         tuned=replace(
             library.settings.search, merge_gap=-1, max_excerpt_chars=UNLIMITED, per_document=1
         ),
+        answering=search_for_clients,
         on_progress=call.on_progress(),
     )
-    best = max((hit.score for hit in answer.hits), default=0.0) or 1.0
     links = {link.uri: link for link in linking}
     memories = {memory.name: memory for memory in _get_notebook(session).memories()}
     shape: Json = {
         "results": [
-            _render_hit(hit, best, memories.get(hit.uri), links.get(hit.uri)) for hit in answer.hits
+            _render_hit(hit, memories.get(hit.uri), links.get(hit.uri)) for hit in answer.hits
         ]
     }
-    all_notes = fit_list(
+    notes = fit_list(
         shape, "results", "content", narrow="Ask for fewer with limit.", most=count_budget(limit)
     )
-    all_notes += [*notes, *describe_gaps(answer.incomplete)]
+    notes += describe_gaps(answer.incomplete)
     texts = [(row["filename"], row["content"]) for row in shape["results"]]
-    all_notes += describe_hidden_characters(texts)
-    return Result(add_note(shape, all_notes), f"{len(shape['results'])} memories", verbatim=True)
+    notes += describe_hidden_characters(texts)
+    return Result(add_note(shape, notes), f"{len(shape['results'])} memories", verbatim=True)
 
 
-def _render_hit(hit: Hit, best: float, memory: Memory | None, link: RelatedEntry | None) -> Json:
+def _render_hit(hit: Hit, memory: Memory | None, link: RelatedEntry | None) -> Json:
     row: dict[str, Any] = {
         "filename": hit.uri,
-        "score": round(max(0.0, hit.score / best), 6),
+        "score": hit.score,
         "header_path": " > ".join(hit.path),
         "memory_type": memory.type if memory else "",
         "tags": list(memory.tags) if memory else [],

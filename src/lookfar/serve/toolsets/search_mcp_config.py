@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lookfar import config
+from lookfar.config.foreign.parsing import parse_config
+from lookfar.config.settings_files import read_settings_file
 from lookfar.errors import LookfarError
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session
 from lookfar.serve.toolsets.single import fit_to_budget, get_only_folder
@@ -69,6 +72,10 @@ def get_config(session: Session, _given: NoInput, _: Call) -> Result:
     shape = _describe_config(folder.settings)
     include, exclude = shape["include"], shape["exclude"]
     path, warnings = _find_config_file(folder), list(map(str, folder.settings.foreign.notes))
+    patterns = _read_doc_patterns(folder)
+    if patterns and shape["indexDocs"] and not _DOC_PATTERNS.issubset(patterns):
+        warnings.append("docPatterns: the format of a file says whether it is documentation.")
+    shape["docPatterns"] = patterns or shape["docPatterns"]
 
     def render(rows: int, _chars: int) -> Json:
         patterns = {"include": include[:rows], "exclude": exclude[:rows]}
@@ -77,6 +84,17 @@ def get_config(session: Session, _given: NoInput, _: Call) -> Result:
 
     rows = max(len(include), len(exclude), len(warnings))
     return Result(fit_to_budget(rows, 0, render), "", verbatim=True)
+
+
+def _read_doc_patterns(folder: Folder) -> list[str]:
+    """Return the ``docPatterns`` of the configuration file; none if it has no such list."""
+    patterns: object = None
+    for path in folder.settings.foreign.files:
+        with suppress(LookfarError):
+            text = read_settings_file(path) or "{}"
+            patterns = parse_config(text, path).get("docPatterns")
+    texts = patterns if isinstance(patterns, list) else []
+    return [pattern for pattern in texts if isinstance(pattern, str)]
 
 
 def get_default_alpha(settings: Settings) -> float:

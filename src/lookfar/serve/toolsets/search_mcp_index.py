@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import unicodedata
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -197,8 +198,14 @@ def reindex_file(session: Session, given: FileInput, _: Call) -> Result:
 
 def _resolve_file(folder: Folder, path: str) -> str:
     """Return the URI of a file that may be indexed, given any path to it."""
-    uri = _normalise_path(folder, path)
+    uri = _make_relative(folder, path)
     reason = skip_reason(folder, uri)
+    if reason:
+        # The name on the disk may be composed in another way.
+        plain = _normalise(uri)
+        same = (known for known in measure_files(folder) if _normalise(known) == plain)
+        if known := next(same, plain if plain != uri else ""):
+            uri, reason = known, skip_reason(folder, known)
     if reason == "symlink":
         raise SymlinkNotAllowed(
             f"{path} is a symbolic link.",
@@ -216,7 +223,13 @@ def _resolve_file(folder: Folder, path: str) -> str:
     return uri
 
 
-def _normalise_path(folder: Folder, path: str) -> str:
+def _normalise(path: str) -> str:
+    """Return a path with composed characters, and without invisible ones."""
+    composed = unicodedata.normalize("NFC", path)
+    return "".join(char for char in composed if unicodedata.category(char) != "Cf")
+
+
+def _make_relative(folder: Folder, path: str) -> str:
     """Return a path relative to the project's root, with forward slashes."""
     if os.path.isabs(path):
         return folder.root.uri_of(path)

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field
 
 from lookfar.collections.read_documents import titles
-from lookfar.errors import InvalidArgument
+from lookfar.library.compat import search_for_clients
 from lookfar.model import Answer, Filters, Hit, Lane, Mode
 from lookfar.serve.tools.tool import LONGEST_TIME, Call, Input, Json, Result, Session
-from lookfar.serve.toolsets.common import WHOLE, Filled
+from lookfar.serve.toolsets.common import WHOLE, Filled, search_and_look_up
 from lookfar.serve.toolsets.search_mcp_config import get_default_alpha
 from lookfar.serve.toolsets.search_mcp_errors import DocsNotIndexed
 from lookfar.serve.toolsets.search_mcp_index import get_folder, get_indexed_folder
@@ -35,8 +35,6 @@ from lookfar.text.parse.formats import FORMATS, detect_format
 if TYPE_CHECKING:
     from lookfar.collections.folder import Folder
     from lookfar.config import Settings
-
-T = TypeVar("T")
 
 _NO_EXCERPT_LIMIT: Final = 1_000_000
 _MODES: Final[dict[str, Mode]] = {"hybrid": "hybrid", "vector": "vector", "fts": "keyword"}
@@ -57,8 +55,8 @@ class SearchInput(Input):
 
 def search_docs(session: Session, given: SearchInput, call: Call) -> Result:
     folder = get_indexed_folder(session)
-    answer, described = _search_and_look_up(
-        partial(_search, session, given, call, "docs"), folder, describe_sections
+    answer, described = search_and_look_up(
+        lambda: _search(session, given, call, "docs"), partial(describe_sections, folder)
     )
     if not answer.hits and not any(detect_format(uri) in FORMATS for uri, _ in titles(folder)):
         raise DocsNotIndexed(
@@ -71,39 +69,25 @@ def search_docs(session: Session, given: SearchInput, call: Call) -> Result:
 
 def search_code(session: Session, given: SearchInput, call: Call) -> Result:
     folder = get_indexed_folder(session)
-    answer, described = _search_and_look_up(
-        partial(_search, session, given, call, "code"), folder, describe_definitions
+    answer, described = search_and_look_up(
+        lambda: _search(session, given, call, "code"), partial(describe_definitions, folder)
     )
     return _render_answer(folder, given, answer, described, lambda hit: hit.text)
-
-
-def _search_and_look_up(
-    search: Callable[[], Answer], folder: Folder, look_up: Callable[[Folder, Answer], T]
-) -> tuple[Answer, T]:
-    """Return an answer and what ``look_up`` reads from the generation that gave it."""
-    answer = search()
-    try:
-        return answer, look_up(folder, answer)
-    except InvalidArgument:
-        # A rebuild has replaced that generation meanwhile: search the new one.
-        answer = search()
-        return answer, look_up(folder, answer)
 
 
 def _search(session: Session, given: SearchInput, call: Call, kind: Lane) -> Answer:
     settings = get_folder(session).settings
     mode, alpha = _choose_mode(given, settings)
+    tuned = replace(
+        settings.search, alpha=alpha, expand_known=True, max_excerpt_chars=_NO_EXCERPT_LIMIT
+    )
     return session.library.search(
         given.query,
         mode=mode,
         top_k=given.top_k,
         filters=Filters(lanes=(kind,)),
-        tuned=replace(
-            settings.search,
-            alpha=alpha,
-            expand_known=True,
-            max_excerpt_chars=_NO_EXCERPT_LIMIT,
-        ),
+        tuned=tuned,
+        answering=partial(search_for_clients, comments=kind == "docs" and tuned.comments),
         on_progress=call.on_progress(),
     )
 
@@ -151,7 +135,7 @@ def _render_full(described: list[Described], get_text: Callable[[Hit], str], war
         {
             "path": _render_path(hit),
             "text": get_text(hit),
-            "score": min(hit.score, 1.0),
+            "score": hit.score,
             "startLine": hit.span.start_line,
             "endLine": hit.span.end_line,
             **({"metadata": metadata} if metadata else {}),
@@ -173,7 +157,7 @@ def _render_compact(
         {
             "l": f"{_render_path(hit)}:{hit.span.start_line}-{hit.span.end_line}",
             "t": get_text(hit),
-            "s": round(min(hit.score, 1.0), 2),
+            "s": round(hit.score, 2),
         }
         for hit, _ in described
     ]

@@ -29,6 +29,7 @@ _REPORTED_REASONS = frozenset(("healed", "held", "no_model", "rebuilding", "stal
 
 
 def get_only_folder(session: Session, toolset: str) -> Folder:
+    """Return the folder, with settings that were edited since in force."""
     library = session.library
     if len(library.collections) > 1:
         names = ", ".join(library.collections)
@@ -37,7 +38,11 @@ def get_only_folder(session: Session, toolset: str) -> Folder:
             hint="Serve each folder on its own, or use the default tools.",
             details={"field": "", "value": None, "reason": "several folders are served"},
         )
-    return library.folder()
+    folder = library.folder()
+    folder.settle()
+    if not folder.building_since:  # The watcher ends after its running pass.
+        folder.following.restart_if_requested()
+    return folder
 
 
 def build_warning(answer: Answer, *reasons: str) -> str:

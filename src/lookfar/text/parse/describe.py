@@ -56,7 +56,7 @@ class Describer:
         stop = definition.body.start_byte if definition.body is not None else node.end_byte
         from_byte = outer.start_byte if outer.type == "template_declaration" else node.start_byte
         decorators = self._decorators(outer, node, attributes)
-        written = data[from_byte : min(stop, from_byte + 2_000)].decode("utf-8", "replace")
+        written = _read_without_comments(node, data, from_byte, min(stop, from_byte + 2_000))
         written = _strip_decorators(written, language)
         if kind == "constant":
             line_end = data.find(b"\n", from_byte, node.end_byte)
@@ -272,6 +272,20 @@ def _generics(node: Node, outer: Node, language: str) -> tuple[str, ...]:
     if given is None and language in ("csharp", "go"):
         given = next((c for c in node.named_children[:8] if c.type == "type_parameter_list"), None)
     return tuple(one_line(node_text(child), 80) for child in given.named_children) if given else ()
+
+
+def _read_without_comments(node: Node, data: bytes, start: int, stop: int) -> str:
+    """Return the text from ``start`` to ``stop`` without comments between the parameters."""
+    parameters = node.child_by_field_name("parameters")
+    inside = (*node.children, *(parameters.children if parameters else ()))
+    pieces = []
+    for comment in sorted(
+        (child for child in inside if "comment" in child.type), key=lambda child: child.start_byte
+    ):
+        if start <= comment.start_byte < stop:
+            pieces.append(data[start : comment.start_byte])
+            start = comment.end_byte
+    return b"".join((*pieces, data[start:stop])).decode("utf-8", "replace")
 
 
 def _strip_decorators(written: str, language: str) -> str:

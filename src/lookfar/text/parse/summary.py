@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lookfar import model
@@ -125,13 +126,20 @@ def summarise(uri: str, text: str) -> model.FileSummary:
             for entry in _imports(document.language, node, line_of(char(node.start_byte)))
         )
         exports = _with_clauses(document, exports, nodes["export"])
-    functions = tuple(measured.functions())
+    exported = {export.name for export in exports}
+    functions = tuple(
+        replace(one, is_exported=True) if one.name in exported and not one.parent else one
+        for one in measured.functions()
+    )
     return model.FileSummary(
         uri=uri,
         language=document.language,
         lines=lines,
         functions=functions,
-        classes=tuple(_classes(document)),
+        classes=tuple(
+            replace(one, is_exported=True) if one.name in exported else one
+            for one in _classes(document)
+        ),
         imports=imports,
         exports=tuple(dict.fromkeys(exports)),
         complexity=_complexity(functions, measured, lines),
