@@ -105,10 +105,10 @@ class KeywordView(NamedTuple):
             for segment in self.segments:
                 counts = (segment.documents <= last) & ~np.isin(segment.documents, gone)
                 if counts.all():
-                    parts.append(Part(segment, None, None))
+                    parts.append(Part.make(segment))
                 elif counts.any():
                     rows = np.repeat(counts, segment.chunk_counts)
-                    parts.append(Part(segment, counts, rows))
+                    parts.append(Part.make(segment, counts, rows))
         return LiveKeywords(self.folder, parts)
 
     def find_entries(self) -> tuple[Keys, Keys]:

@@ -61,18 +61,27 @@ def _corrupt_error(folder: Path, error: Exception) -> IndexCorrupt:
 
 
 class Part(NamedTuple):
-    """A segment, and which of its rows count; ``None`` if all of them do."""
+    """A segment, and by field what is said of the rows in the lists of that field."""
 
     segment: Segment
-    documents: NDArray[np.bool_] | None
-    chunks: NDArray[np.bool_] | None
+    live: Sequence[NDArray[np.bool_] | None]
+    """Which of them count; ``None`` if all of them do."""
+    numbers: Sequence[NDArray[np.uint32 | np.int64]]
+    """The number of each."""
 
-    def live(self, field: int) -> NDArray[np.bool_] | None:
-        return self.chunks if field < CHUNK_FIELDS else self.documents
-
-    def numbers(self, field: int) -> NDArray[np.uint32 | np.int64]:
-        """Return the number of each row in the lists of a field."""
-        return self.segment.keys if field < CHUNK_FIELDS else self.segment.documents
+    @classmethod
+    def make(
+        cls,
+        segment: Segment,
+        documents: NDArray[np.bool_] | None = None,
+        chunks: NDArray[np.bool_] | None = None,
+    ) -> Part:
+        pages = len(NUMBERS) - CHUNK_FIELDS
+        return cls(
+            segment,
+            [*[chunks] * CHUNK_FIELDS, *[documents] * pages],
+            [*[segment.keys] * CHUNK_FIELDS, *[segment.documents] * pages],
+        )
 
 
 class LiveKeywords(KeywordSearcher):
@@ -94,7 +103,8 @@ class LiveKeywords(KeywordSearcher):
     @cached_property
     def _all_totals(self) -> tuple[int, Mapping[int, int]]:
         entries, tokens = 0, np.zeros(len(NUMBERS), dtype=np.int64)
-        for segment, documents, chunks in self._parts:
+        for segment, live, _ in self._parts:
+            chunks, documents = live[_BODY], live[PAGE]
             entries += len(segment.keys)
             tokens += segment.tokens
             if documents is not None and chunks is not None:
@@ -128,22 +138,17 @@ class LiveKeywords(KeywordSearcher):
             for named in wanted:
                 count = known.get(named)
                 if count is None:
-                    known[named] = count = self._count(*named)
+                    field, term = named
+                    count = 0
+                    for (segment, live, _), found in zip(
+                        self._parts, self._find(term), strict=True
+                    ):
+                        if field in found:
+                            rows, counting = segment.read_rows(found[field]), live[field]
+                            count += len(rows) if counting is None else int(counting[rows].sum())
+                    known[named] = count
                 counts[named] = count
         return counts
-
-    def _count(self, field: int, term: str) -> int:
-        count = 0
-        for part, found in zip(self._parts, self._find(term), strict=True):
-            sections, live = found.get(field), part.live(field)
-            if sections is not None:
-                segment = part.segment
-                count += (
-                    segment.count_rows(sections)
-                    if live is None
-                    else int(live[segment.read_rows(sections)].sum())
-                )
-        return count
 
     def _read(
         self,
@@ -156,7 +161,8 @@ class LiveKeywords(KeywordSearcher):
             if entries is None:
                 with reading(self._folder):
                     entries = self._read_list(*term.named).impacts(term.mean)
-                self._lists_read.add(term.named, entries, entries.nbytes)
+                size = entries.keys.nbytes + entries.values.nbytes
+                self._lists_read.add(term.named, entries, size)
             read[term.named] = entries
         return read
 
@@ -167,11 +173,11 @@ class LiveKeywords(KeywordSearcher):
                 continue
             rows = part.segment.read_rows(found[field])
             times = part.segment.read_times(found[field])
-            live = part.live(field)
+            live = part.live[field]
             if live is not None:
                 rows, times = rows[live[rows]], times[live[rows]]
             lists.append(
-                Postings(part.numbers(field)[rows], times, part.segment.lengths[field][rows])
+                Postings(part.numbers[field][rows], times, part.segment.lengths[field][rows])
             )
         if len(lists) == 1:
             return lists[0]
@@ -183,7 +189,8 @@ class LiveKeywords(KeywordSearcher):
         keys: list[Keys] = [NONE.keys]
         owners: list[Keys] = [NONE.keys]
         with reading(self._folder):
-            for segment, live, _ in self._parts:
+            for segment, living, _ in self._parts:
+                live = living[PAGE]
                 which = np.isin(segment.documents, wanted, assume_unique=True)
                 if live is not None:
                     which &= live
@@ -206,14 +213,14 @@ class LiveKeywords(KeywordSearcher):
 
     def _find_phrase(self, at: int, part: Part, terms: Sequence[str], apart: int) -> Iterator[int]:
         """Yield the rows of a segment that have these terms in order, in any one field."""
-        segment = part.segment
+        segment, live = part.segment, part.live[_BODY]
         found = [self._find(term)[at] for term in terms]
         together = np.zeros((len(segment.keys), CHUNK_FIELDS), dtype=np.bool_)
         for field in range(CHUNK_FIELDS):
             sections = [lists.get(field) for lists in found]
             if all(some is not None for some in sections):
                 rows = _intersect([segment.read_rows(some) for some in sections if some])
-                together[rows if part.chunks is None else rows[part.chunks[rows]], field] = True
+                together[rows if live is None else rows[live[rows]], field] = True
         runs = np.flatnonzero(together)
         if len(terms) == 1:
             yield from np.unique(runs // CHUNK_FIELDS).tolist()
@@ -284,7 +291,8 @@ class LiveKeywords(KeywordSearcher):
         the run of each row and field ends among them."""
         wanted = np.unique(np.array(keys, dtype=np.int64))
         with reading(self._folder):
-            for segment, _, live in self._parts:
+            for segment, living, _ in self._parts:
+                live = living[_BODY]
                 some = wanted[(wanted >= segment.keys[0]) & (wanted <= segment.keys[-1])]
                 rows = segment.keys.searchsorted(some.astype(segment.keys.dtype))
                 rows = rows[segment.keys[rows] == some]
@@ -335,11 +343,12 @@ def _count_pages(part: Part, prefix: str) -> tuple[int, NDArray[np.int64]]:
     pages = (keys & np.uint64((1 << FIELD_BITS) - 1)) == PAGE
     owners = (keys >> np.uint64(FIELD_BITS)).astype(np.int64) - first
     counted = sizes(segment.list_starts[begin : end + 1])
-    if part.documents is not None:
+    live = part.live[PAGE]
+    if live is not None:
         rows = segment.read_rows(range(begin, end))
         which = np.repeat(pages, counted)
-        live = part.documents[rows[which]]
-        totals = np.bincount(np.repeat(owners, counted)[which][live], minlength=last - first)
+        counting = live[rows[which]]
+        totals = np.bincount(np.repeat(owners, counted)[which][counting], minlength=last - first)
     else:
         totals = np.bincount(owners[pages], weights=counted[pages], minlength=last - first)
     return first, totals.astype(np.int64)

@@ -97,9 +97,11 @@ class Postings(NamedTuple):
         """Return what the term adds to the score of each entry."""
         factor = _K1 * (1 - _B + _B * _DECODED / mean_length)
         if len(self.keys) < _TABULATED or self.times.max() >= _TABLE_TIMES:
-            return Impacts(self.keys, _impact(self.times.astype(np.float64), factor[self.lengths]))
+            times = self.times.astype(np.float64)
+            return Impacts(self.keys, (1 + _K1) * times / (times + factor[self.lengths]))
         # A long list has few different entries, so each of them is computed once.
-        table = _impact(np.arange(_TABLE_TIMES, dtype=np.float64)[:, None], factor[None, :]).ravel()
+        times = np.arange(_TABLE_TIMES, dtype=np.float64)[:, None]
+        table = ((1 + _K1) * times / (times + factor)).ravel()
         return Impacts(self.keys, table[(self.times.astype(np.uint16) << 8) | self.lengths])
 
 
@@ -108,10 +110,6 @@ class Impacts(NamedTuple):
 
     keys: Keys
     values: NDArray[np.float64]
-
-    @property
-    def nbytes(self) -> int:
-        return self.keys.nbytes + self.values.nbytes
 
     def among(self, wanted: Keys) -> Impacts:
         """Return the entries that are in ``wanted``, which is sorted."""
@@ -137,11 +135,6 @@ def _find_wanted(keys: Keys, wanted: Keys) -> NDArray[np.bool_ | np.intp]:
         wanted[at] == keys if len(wanted) else np.zeros(len(keys), dtype=np.bool_)
     )
     return having
-
-
-def _impact(times: NDArray[np.float64], factor: NDArray[np.float64]) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = (1 + _K1) * times / (times + factor)
-    return values
 
 
 NONE: Final = Postings(

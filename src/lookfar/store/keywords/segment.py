@@ -164,6 +164,7 @@ class Segment:
         self._frequent_times: NDArray[np.uint16] = arrays["frequent_times"]
         self._terms = memoryview(arrays["terms"].data)
         self._term_starts = memoryview(arrays["term_starts"].data)
+        self.term_count = len(self._term_starts) - 1
         self.lengths = [
             *arrays["lengths"].reshape(CHUNK_FIELDS, -1),
             *arrays["page_lengths"].reshape(len(NUMBERS) - CHUNK_FIELDS, -1),
@@ -178,10 +179,6 @@ class Segment:
             arrays["name_token_starts"],
             len(NAMES),
         )
-
-    @property
-    def term_count(self) -> int:
-        return len(self._term_starts) - 1
 
     @property
     def token_count(self) -> int:
@@ -218,9 +215,6 @@ class Segment:
             field = key >> SECTION_BITS & ((1 << FIELD_BITS) - 1)
             found[field] = range(found[field].start if field in found else at, at + 1)
         return found
-
-    def count_rows(self, sections: range) -> int:
-        return int(self.list_starts[sections.stop]) - int(self.list_starts[sections.start])
 
     def read_rows(self, sections: range) -> NDArray[np.uint32]:
         """Return the rows in these sections of a list."""

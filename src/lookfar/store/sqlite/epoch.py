@@ -108,7 +108,9 @@ class Epoch:
 
     def open_quality(self, model: str, dimensions: int) -> QualityVectors:
         """Return the vectors of a second model, which may have none yet."""
-        return self._quality.setdefault(model, QualityVectors(self.folder, model, dimensions))
+        if model not in self._quality:
+            self._quality[model] = QualityVectors(self.folder, model, dimensions)
+        return self._quality[model]
 
     def _file_ids(self) -> list[tuple[int, int]] | None:
         """Return device and inode of each file; ``None`` if one is missing."""
