@@ -59,6 +59,8 @@ _MIGRATION: Final = re.compile(r"(?:^|/)migrations?/")
 _MIGRATION_TERM: Final = analyse("migration")
 _CROWDING: Final = 0.975
 """Factor for each better definition of the same file, so that more files are named."""
+_SPREAD: Final = 6
+"""So many times the definitions that are wanted are looked at for that."""
 _DEFINITIONS: Final = 3
 """So many definitions are named for each section of a document."""
 _WITH_LINES: Final = 5
@@ -69,6 +71,7 @@ _BYTES_PER_PART: Final = 400
 """What a file takes in the cache."""
 _MOST_ABOVE: Final = 60
 """Lines in which the name of a definition is looked for."""
+_WORD: Final = re.compile(r"\w")
 _COMMENTED: Final = re.compile(r"\s*(?:[#@*]|//|/\*|--|\"\"\"|'''|$)")
 """The start of a comment or decorator, which does not name a definition."""
 
@@ -134,12 +137,11 @@ def rank_definitions(ranking: Ranking, sources: Sequence[Source], most: int) -> 
             file = _split_file(source.snapshot, key[1], uri, texts[key])
             definitions += _read_definitions(ranking, chunks, file, terms)
     scores = _score(ranking, files, definitions, terms)
-    order = sorted(zip(definitions, scores, strict=True), key=partial(_rank_key, ranking))
     before: Counter[Document] = Counter()
     spread = []
-    for definition, score in order:
-        document = ranking.candidates[definition.at].document
-        spread.append((definition, score * _CROWDING ** before[document]))
+    for at in sorted(range(len(scores)), key=scores.__getitem__, reverse=True)[: _SPREAD * most]:
+        document = ranking.candidates[definitions[at].at].document
+        spread.append((definitions[at], scores[at] * _CROWDING ** before[document]))
         before[document] += 1
     best: list[Passage] = []
     copies: set[str] = set()
@@ -186,10 +188,12 @@ def _last_name(section: Section) -> str:
 
 def _find_line(section: Section, text: str) -> int:
     """Return the line that names a definition, which comments and decorators may precede."""
-    name = re.compile(rf"(?<!\w){re.escape(_last_name(section))}(?!\w)")
+    name = _last_name(section)
     lines = text[section.span.start : section.span.end].split("\n", _MOST_ABOVE)
     for number, line in enumerate(lines[:_MOST_ABOVE], section.span.start_line):
-        if name.search(line) and not _COMMENTED.match(line):
+        at = line.find(name)
+        beside = line[max(at - 1, 0) : at] + line[at + len(name) : at + len(name) + 1]
+        if at >= 0 and not _WORD.search(beside) and not _COMMENTED.match(line):
             return number
     return section.span.start_line
 
