@@ -97,6 +97,21 @@ def test_units_are_ranked_only_on_request(library: Library) -> None:
     assert len(library.search("chunk", units=2).units) == 2
 
 
+def test_definitions_keep_to_filters_on_passages(tmp_path: Path) -> None:
+    """Seen to fail when all definitions of an admitted file took part."""
+    folder = tmp_path / "long"
+    folder.mkdir()
+    functions = [
+        f"def step_{number}(boat):\n" + f"    boat.move({number})\n" * 60 for number in range(9)
+    ]
+    functions[4] += '    raise ValueError("the boat has sunk")\n'
+    (folder / "steps.py").write_text("\n\n".join(functions))
+    with Library.open(folder, index_dir=tmp_path / "index") as library:
+        assert len(ask(library, "move the boat")) > 5
+        sunk = [unit.name for unit in ask(library, 'move "the boat has sunk"')]
+        assert sunk == ["step_4"]
+
+
 NAMES = '''"""Filters and queues."""
 
 LIMITS = {"drain_queue": 4, "queue": 9}

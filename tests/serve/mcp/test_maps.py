@@ -127,6 +127,13 @@ def test_one_call_takes_probes_of_any_kind(local: Agent) -> None:
     assert "src/" not in parts[7]
 
 
+def test_a_remark_of_several_probes_stands_with_each(local: Agent) -> None:
+    """Seen to fail when it was said once, below all answers, for none of them."""
+    result = local.call("search", queries=['"berth boats keys"', '"pier coins keys"', "boats"])
+    parts = said(result).split("\n\n")
+    assert ["searched its words instead" in part for part in parts[:3]] == [True, True, False]
+
+
 def test_a_quoted_text_that_no_line_has_is_asked_as_words(local: Agent) -> None:
     assert data(local.call("search", query='"pier berth"'))["hits"][0]["uri"] == "notes/harbour.md"
     assert data(local.call("search", query='"twelve coins"'))["files"][0]["count"] == 1

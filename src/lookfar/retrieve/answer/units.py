@@ -106,7 +106,8 @@ class _Definition:
     section: Section | None
     kind: SymbolKind | Literal["file"]
     length: int
-    chunk: float = 0.0
+    chunk: float | None = None
+    """The score of its best chunk, if one is a candidate."""
     words: dict[str, int] = field(default_factory=dict)
     """How often its text has words of the question."""
     names: dict[str, float] = field(default_factory=dict)
@@ -339,7 +340,14 @@ def _read_definitions(
         for owner in file.named[file.names == hashed].tolist():
             names = found[abs(owner)].names
             names[term] = names.get(term, 0.0) + (_NAME if owner > 0 else _PARENTS)
-    return [definition for definition in found if definition.words or definition.chunk]
+    filters = ranking.plan.filters
+    # These are filters on passages, and only the candidates have passed them.
+    strict = bool(filters.heading or filters.phrases or filters.without)
+    return [
+        definition
+        for definition in found
+        if definition.chunk is not None or (definition.words and not strict)
+    ]
 
 
 def _score(
@@ -372,7 +380,7 @@ def _score(
     most = max(by_words) or 1.0
     file_scores = {key: ranking.scores[chunks[0]] for key, chunks in files.items()}
     best_file = max(file_scores.values()) or 1.0
-    best_chunk = max(definition.chunk for definition in definitions) or 1.0
+    best_chunk = max(definition.chunk or 0.0 for definition in definitions) or 1.0
     tests = asks_about_tests(ranking.plan)
     migrations = _MIGRATION_TERM in ranking.rarity
     plans = [ranking.plan, *([ranking.plan.title] if ranking.plan.title else [])]
@@ -385,7 +393,7 @@ def _score(
         if uri not in aside:
             back = is_marginal(uri) or (is_test(uri) and not tests)
             aside[uri] = _ASIDE if back or (_MIGRATION.search(uri) and not migrations) else 1.0
-        score = words / most + _CHUNK * definition.chunk / best_chunk
+        score = words / most + _CHUNK * (definition.chunk or 0.0) / best_chunk
         score += _FILE * file_scores[candidate.document] / best_file
         score *= 1.0 if definition.kind in _ACTS else _DECLARED
         if named and definition.section and _last_name(definition.section) in named:

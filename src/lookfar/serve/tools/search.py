@@ -393,18 +393,23 @@ def _combine(given: SearchInput, parts: Sequence[Part], following: str) -> Resul
     }
     data: Json = parts[0].shape if single else {"answers": [part.shape for part in parts]}
     data["cursor"] = following
-    common = Counter(note for part in parts for note in dict.fromkeys(part.notes))
-    notes = [note for note, count in common.items() if single or count > 1]
+    counts = Counter(note for part in parts for note in dict.fromkeys(part.notes))
+    # What several probes have in common is said once, but not how each was understood.
+    common = [
+        note
+        for note, count in counts.items()
+        if single or (count > 1 and note.reason not in REMARKS)
+    ]
     bodies = []
     for number, (probe, part) in enumerate(zip(given.probes, parts, strict=True), start=1):
-        own = [] if single else [note for note in part.notes if common[note] == 1]
+        own = [note for note in part.notes if note not in common]
         label = [] if single else [f"[{number}] {_shorten(probe.query)}"]
         head = ": ".join([*label, *([part.found] if part.found else [])])
         bodies.append("\n".join(filter(None, (head, *missing_lines(own), part.text))))
     body = "\n\n".join(bodies)
     sizes = {document: size for part in parts for document, size in part.sizes.items()}
     data["tokens"], data["document_tokens"] = tokens(body), sum(sizes.values()) // 4
-    lines = missing_lines(notes)
+    lines = missing_lines(common)
     if sizes:
         count = how_many(len(sizes), "document")
         lines.append(f"{count}, {data['tokens']:,} tokens; whole: {data['document_tokens']:,}")
@@ -442,8 +447,7 @@ def _name_unit(unit: Unit) -> Json:
     """Return what a program needs to read something that is only named."""
     return {
         "collection": unit.collection, "uri": unit.uri, "name": unit.name, "kind": unit.kind,
-        "line": unit.line or unit.span.start_line, "start_line": unit.span.start_line,
-        "end_line": unit.span.end_line,
+        "line": unit.line or unit.span.start_line,
     }  # fmt: skip
 
 
