@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from lookfar.ports import Snapshot
 
-_FILES: Final = 10
+_FILES: Final = 13
 _FILES_ASIDE: Final = 2
 """Files in which definitions are compared; the second are tests and others that stand back."""
 _SATURATION: Final = 1.2
