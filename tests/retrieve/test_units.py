@@ -98,7 +98,7 @@ def test_units_are_ranked_only_on_request(library: Library) -> None:
 
 
 def test_definitions_keep_to_filters_on_passages(tmp_path: Path) -> None:
-    """Seen to fail when all definitions of an admitted file took part."""
+    """Protects against definitions of an admitted file that the filters do not admit."""
     folder = tmp_path / "long"
     folder.mkdir()
     functions = [

@@ -128,7 +128,7 @@ def test_one_call_takes_probes_of_any_kind(local: Agent) -> None:
 
 
 def test_a_remark_of_several_probes_stands_with_each(local: Agent) -> None:
-    """Seen to fail when it was said once, below all answers, for none of them."""
+    """Protects against a remark that stands below all answers and belongs to none."""
     result = local.call("search", queries=['"berth boats keys"', '"pier coins keys"', "boats"])
     parts = said(result).split("\n\n")
     assert ["searched its words instead" in part for part in parts[:3]] == [True, True, False]
