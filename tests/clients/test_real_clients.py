@@ -11,6 +11,7 @@ import shutil
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
@@ -49,7 +50,10 @@ def test_claude_code_gets_the_explorer_and_hints_after_greps_in_vain(user: User)
         ("Grep", {"pattern": "harbour"}),
     ]
     with fake_model(*calls) as model:
-        environment = {"ANTHROPIC_BASE_URL": model.address, "ANTHROPIC_API_KEY": "none"}
+        environment: dict[str, Any] = {
+            "ANTHROPIC_BASE_URL": model.address,
+            "ANTHROPIC_API_KEY": "none",
+        }
         tools = ("--allowedTools", "Grep,Bash")
         assert "done" in user.run("claude", "-p", "Where are keys?", *tools, **environment)
     sent = json.dumps(model.last)

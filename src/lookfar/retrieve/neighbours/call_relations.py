@@ -102,7 +102,8 @@ def find_route(
     back = routes.find(routes.list_usable(end), routes.list_inside(begin))
     nodes: list[CallNode] = []
     if end.section >= 0:
-        nodes, _ = Graph(files).walk(end, "callers", _IMPACT_DEPTH, _MOST_LISTED, only_tests=False)
+        graph = Graph(files)
+        nodes, _ = graph.walk(end, "callers", _IMPACT_DEPTH, _MOST_LISTED, only_tests=False)
     proven = bool(back) and all(step.link in ("call", None) for step in back)
     callers = [node for node in nodes if node.certain and not node.test]
     return [], searched_all, proven, callers

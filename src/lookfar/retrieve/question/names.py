@@ -94,7 +94,7 @@ def find_names(plan: Plan) -> tuple[Name, ...]:
 def find_verbatim(question: str) -> str:
     """Return the first flag or quoted message in a question, or an empty text.
 
-    A quoted word is a name, and a question that is quoted as a whole is no question.
+    A quoted word is a name, and quotes around a whole question mean nothing.
     """
     for match in _VERBATIM.finditer(question):
         text = match["flag"] or match["text"] or match["message"]

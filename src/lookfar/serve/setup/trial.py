@@ -67,9 +67,9 @@ def run_trial(
     if result.is_error:
         problem = next(filter(None, texts), "The search failed.").strip()
         return Trial(*about, ok=False, seconds=seconds_taken, problem=problem, hint=by_hand)
-    hits = (result.structured_content or {}).get("hits", ())
-    best = _first_place(texts, hits)
-    return Trial(*about, ok=True, passages=len(hits), first=best, seconds=seconds_taken)
+    units = (result.structured_content or {}).get("units", ())
+    best = _first_place(texts, units)
+    return Trial(*about, ok=True, passages=len(units), first=best, seconds=seconds_taken)
 
 
 async def _search(
@@ -108,9 +108,9 @@ def _unwrap(group: BaseException) -> BaseException:
     return group
 
 
-def _first_place(texts: Sequence[str], hits: Sequence[Any]) -> str:
+def _first_place(texts: Sequence[str], units: Sequence[Any]) -> str:
     """Return the place (``guide.md:3-9``) in the first line of a list of paths."""
-    return texts[0].split("\n", 1)[0].partition("  ")[0] if texts and hits else ""
+    return texts[0].split("\n", 1)[0].partition("  ")[0] if texts and units else ""
 
 
 def _explain(error: Exception, stderr: Any) -> str:

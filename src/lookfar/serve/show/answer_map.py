@@ -2,7 +2,7 @@
 
 The map is text within a token budget, grouped by document: the best two or three places with their
 lines, then the names of further ones. Nothing is shown twice: what an earlier question showed is
-left out, or only named.
+skipped, or only named.
 
     guide/deploy.md  Releases
       4-22 Roll back

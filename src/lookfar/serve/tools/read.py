@@ -419,7 +419,7 @@ READ = Tool(
     "Read a document or part as on disk now; of a large one, the outline; with find, what matches.",
     ReadInput,
     _read,
-    advice="If its lines are not enough, `{name}` the two or three best places in one call"
+    advice="If its lines are not enough, `{name}` the best places in one call"
     " (targets; find for long ones).",
     always_listed=True,
     lean=True,

@@ -82,7 +82,7 @@ def _insert(session: Session, given: InsertInput, _: Call) -> Result:
     database = _get_database(session, given.db_name)
     document = database.insert(given.text, given.metadata)
     if not given.db_name:
-        database.link_file()  # Nobody creates the default database, which does it for others.
+        database.link_file()  # For other databases, creating them does it.
     shape = {"doc_id": document.doc_id, "chunk_count": document.chunk_count}
     return Result(shape, f"Inserted {document.doc_id}.", verbatim=True)
 

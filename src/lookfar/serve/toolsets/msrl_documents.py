@@ -273,7 +273,7 @@ def _translate_error(error: LookfarError, given: Input, paths: Mapping[str, str]
 
 def _find_field(error: LookfarError, given: Input) -> str:
     """Return the argument that an error is about, by its message; empty if it names none."""
-    fields = [field for said, field in _AT_FAULT if said in error.message]
+    fields = [field for phrase, field in _AT_FAULT if phrase in error.message]
     if isinstance(error, OutsideRoot) or "uri" in error.details:
         fields.append("doc_uri")
     return next((field for field in fields if field in type(given).model_fields), "")

@@ -81,7 +81,7 @@ def read_listing(folder: Path) -> Listing:
     listing = Listing(
         content["stamp"],
         content["next"],
-        tuple(SegmentFile(*each) for each in content["segments"]),
+        tuple(SegmentFile(*segment) for segment in content["segments"]),
         tuple(content["removed"]),
     )
     if listing.encode() != data:
@@ -156,12 +156,12 @@ class KeywordIndex:
     def _open_segments(self, listing: Listing) -> tuple[Segment, ...]:
         opened: dict[str, Segment] = {}
         allowance = _CHECKED_BYTES
-        for each in listing.segments:
-            segment = self._segments.get(each.name)
+        for file in listing.segments:
+            segment = self._segments.get(file.name)
             if segment is None:
-                allowance -= each.size
-                segment = self._open_segment(each, check=allowance >= 0)
-            opened[each.name] = segment
+                allowance -= file.size
+                segment = self._open_segment(file, check=allowance >= 0)
+            opened[file.name] = segment
         self._segments = opened
         return tuple(opened.values())
 
@@ -305,12 +305,12 @@ class KeywordIndex:
         """Put one segment, or none, in the place of those from ``first`` to ``last``."""
         segments, removed = self.view.segments, set(self._listing.removed)
         chosen = segments[first:last]
-        empty = all(removed.issuperset(each.documents.tolist()) for each in chosen)
+        empty = all(removed.issuperset(segment.documents.tolist()) for segment in chosen)
         merged = [] if empty else [self._write_segment(merge_segments(chosen, removed))]
         left = {
             document
-            for each in (*segments[:first], *segments[last:])
-            for document in removed.intersection(each.documents.tolist())
+            for segment in (*segments[:first], *segments[last:])
+            for document in removed.intersection(segment.documents.tolist())
         }
         listed = self._listing.segments
         self._publish(
@@ -337,7 +337,7 @@ class KeywordIndex:
     def remove_leftovers(self) -> None:
         """Remove files that the last commit does not list; the caller holds the lock."""
         with reading(self._folder):
-            listed = {each.name for each in read_listing(self._folder).segments}
+            listed = {file.name for file in read_listing(self._folder).segments}
         for path in list_folder(self._folder):
             if path.name not in listed and path.name != LISTING:
                 # On Windows a reader may still map it; the next call tries again.
@@ -360,13 +360,13 @@ def find_file_damage(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the name of each damaged file of the last commit, and what is wrong with it."""
     try:
         listing = read_listing(folder)
-        for each in listing.segments:
+        for file in listing.segments:
             try:
-                why = describe_damage(folder / each.name, each)
+                why = describe_damage(folder / file.name, file)
             except OSError as error:
                 why = error.strerror or str(error)
             # A writer may have merged it away meanwhile.
-            if why and each in read_listing(folder).segments:
-                yield each.name, why
+            if why and file in read_listing(folder).segments:
+                yield file.name, why
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         yield LISTING, f"{type(error).__name__}: {error}"
