@@ -185,7 +185,7 @@ class LiveKeywords(KeywordSearcher):
         return Postings(*map(np.concatenate, zip(*lists, strict=True))) if lists else NONE
 
     def _find_chunks(self, documents: Sequence[int]) -> tuple[Keys, list[int]]:
-        wanted = np.unique(np.array(documents, dtype=np.int64))
+        wanted = np.array(sorted(set(documents)), dtype=np.int64)
         keys: list[Keys] = [NONE.keys]
         owners: list[Keys] = [NONE.keys]
         with reading(self._folder):
@@ -223,7 +223,7 @@ class LiveKeywords(KeywordSearcher):
                 together[rows if live is None else rows[live[rows]], field] = True
         runs = np.flatnonzero(together)
         if len(terms) == 1:
-            yield from np.unique(runs // CHUNK_FIELDS).tolist()
+            yield from sorted(set((runs // CHUNK_FIELDS).tolist()))
             return
         numbers = [segment.find_term(term.encode("utf-8", "surrogatepass")) for term in terms]
         last = -1
@@ -233,8 +233,8 @@ class LiveKeywords(KeywordSearcher):
                 matching = some[_match_in_order(*segment.chunks.read(some), numbers, apart)]
             else:
                 matching = segment.chunks.find_phrase(some, numbers)
-            for row in np.unique(matching // CHUNK_FIELDS).tolist():
-                if row != last:  # Two fields of a row may have it, in two batches.
+            for row in (matching // CHUNK_FIELDS).tolist():
+                if row != last:  # A row may have it several times, and in several fields.
                     last = row
                     yield row
 
@@ -254,7 +254,7 @@ class LiveKeywords(KeywordSearcher):
                 here = np.flatnonzero(read[:-step] == numbers[left])
                 here = here[read[here + step] == numbers[right]]
                 runs = ends.searchsorted(here, "right")
-                bits[np.unique(runs[here + step < ends[runs]] // CHUNK_FIELDS)] |= 1 << at
+                bits[runs[here + step < ends[runs]] // CHUNK_FIELDS] |= 1 << at
             having = np.flatnonzero(bits)
             matches.update(
                 zip(segment.keys[rows[having]].tolist(), bits[having].tolist(), strict=True)
@@ -289,7 +289,7 @@ class LiveKeywords(KeywordSearcher):
     ) -> Iterator[tuple[Segment, NDArray[Any], NDArray[np.uint32 | np.uint16], NDArray[np.int64]]]:
         """Yield for each segment with some of these chunks: their rows, their terms, and where
         the run of each row and field ends among them."""
-        wanted = np.unique(np.array(keys, dtype=np.int64))
+        wanted = np.array(sorted(set(keys)), dtype=np.int64)
         with reading(self._folder):
             for segment, living, _ in self._parts:
                 live = living[_BODY]

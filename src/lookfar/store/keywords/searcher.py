@@ -122,7 +122,7 @@ class KeywordSearcher(ABC):
         lists = self._lists(terms, weights, PAGE_FIELDS)
         if documents is None:
             return self._best(lists, limit)
-        wanted = np.unique(np.array(documents, dtype=np.int64))
+        wanted = np.array(sorted(set(documents)), dtype=np.int64)
         return _rank(*self._score(lists, wanted), limit)
 
     def _lists(

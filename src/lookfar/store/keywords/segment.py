@@ -92,7 +92,7 @@ class TokenRuns(NamedTuple):
         return terms, ends
 
     def find_phrase(self, runs: NDArray[np.int64], terms: Sequence[int]) -> NDArray[np.int64]:
-        """Return those of the runs that have these terms beside each other.
+        """Return those of the runs that have these terms beside each other, as often as they do.
 
         The one that is rarest in a first part of the text is looked for, and then its neighbours;
         upper halves of numbers are only compared where the lower ones match.
@@ -116,7 +116,7 @@ class TokenRuns(NamedTuple):
             for step, term in enumerate(terms):
                 same = self.high[here + step] == term >> 16
                 here, which = here[same], which[same]
-        return runs[np.unique(which)]
+        return runs[which]
 
     def take(self, which: NDArray[Any] | slice) -> NDArray[np.uint32]:
         terms = self.low[which].astype(np.uint32)
