@@ -261,16 +261,25 @@ class KeywordIndex:
         with suppress(LookfarError, OSError, MemoryError):
             self.reload()
             self._merge()
-            self.reload()
             self.remove_leftovers()
 
     def _merge(self) -> None:
-        """Merge the last segments once there are several of about one size, and write a segment
-        again of which much was removed."""
+        """Merge the last segments if there are several of about one size, and those of a long pass;
+        write a segment again of which much was removed."""
+        count = len(self._listing.segments)
         first = self._find_run()
-        if len(self._listing.segments) - first >= (2 if self._flushed > 1 else _TOGETHER):
-            self._replace(first, len(self._listing.segments))
-            self.reload()
+        if self._flushed > 1 or count - first >= _TOGETHER:
+            # What one pass has written comes together, whatever the size of its parts.
+            first, last = min(first, count - self._flushed), count
+            while last > first:
+                begin = last - 1
+                terms = self.view.segments[begin].token_count
+                while begin > first and terms < _MOST_MERGED:
+                    terms += self.view.segments[begin - 1].token_count
+                    begin -= terms <= _MOST_MERGED
+                if begin < last - 1:
+                    self._replace(begin, last)
+                last = begin
         removed = np.array(self._listing.removed, dtype=np.int64)
         for at, segment in reversed([*enumerate(self.view.segments)]):
             gone = int(np.isin(segment.documents, removed).sum())
@@ -298,8 +307,6 @@ class KeywordIndex:
         for at, segment in reversed([*enumerate(self.view.segments)]):
             if np.isin(segment.documents, among).any():
                 self._replace(at, at + 1)
-        if gone:
-            self.reload()
 
     def _replace(self, first: int, last: int) -> None:
         """Put one segment, or none, in the place of those from ``first`` to ``last``."""
@@ -318,6 +325,7 @@ class KeywordIndex:
                 segments=(*listed[:first], *merged, *listed[last:]), removed=tuple(sorted(left))
             )
         )
+        self.reload()
 
     def rewrite(self, known_documents: int, gone: Collection[int]) -> int:
         """Write every segment again that has entries of removed documents or of those ``gone``,

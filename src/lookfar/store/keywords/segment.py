@@ -48,10 +48,10 @@ TYPES: Final = {
     "lengths": "u1",
     "page_lengths": "u1",
     "tokens": "u2",
-    "tokens_high": "u2",
+    "tokens_high": "u1",
     "token_starts": "u4",
     "name_tokens": "u2",
-    "name_tokens_high": "u2",
+    "name_tokens_high": "u1",
     "name_token_starts": "u4",
 }
 """The arrays of a segment, in the order of the file, and the type of their values."""
@@ -72,8 +72,8 @@ class TokenRuns(NamedTuple):
     """Runs of terms: one for each row and each of its fields."""
 
     low: NDArray[np.uint16]
-    high: NDArray[np.uint16]
-    """Empty if there are at most 65,536 terms."""
+    high: NDArray[np.uint8]
+    """Empty if there are at most 65,536 terms; a segment has fewer than 16 million."""
     starts: NDArray[np.uint32]
     fields: int
 

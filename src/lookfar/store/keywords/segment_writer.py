@@ -115,15 +115,16 @@ class SegmentBuffer:
 
 
 class _Runs(NamedTuple):
-    """Runs of terms, by the lower and upper half of their numbers, and the length of each run."""
+    """Runs of terms, by the lower two bytes and the third of their numbers, and the length of each
+    run."""
 
     low: NDArray[np.uint16]
-    high: NDArray[np.uint16]
+    high: NDArray[np.uint8]
     counts: NDArray[np.int64]
 
     @classmethod
     def make(cls, terms: NDArray[np.uint32], counts: NDArray[np.int64]) -> _Runs:
-        return cls(terms.astype(np.uint16), (terms >> 16).astype(np.uint16), counts)
+        return cls(terms.astype(np.uint16), (terms >> 16).astype(np.uint8), counts)
 
     def place(
         self, terms: NDArray[np.uint32], first: int, last: int, fields: int
