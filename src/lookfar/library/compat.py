@@ -316,9 +316,8 @@ def weigh_by_variance(ranking: Ranking, meaning: float, words: float) -> tuple[f
         spread = sum((value - mean) ** 2 for value in scaled) / (len(scaled) or 1)
         return max(least, spread / threshold) if spread < threshold else 1.0
 
-    by_retriever = ranking.candidates.scores_by_retriever
-    by_meaning = meaning * factor(by_retriever.vector, None)
-    by_words = words * factor(by_retriever.keyword, 0.0)
+    by_meaning = meaning * factor(ranking.candidates.scores_by_retriever.vector, None)
+    by_words = words * factor(_match_words(ranking), 0.0)
     whole = (meaning + words) / (by_meaning + by_words or 1.0)
     return by_meaning * whole, by_words * whole
 
@@ -335,20 +334,16 @@ def fuse_by_rank(ranking: Ranking, weigh: fuse.Weigh | None = None) -> Ranking:
     total = (meaning + words or 1.0) / (k + 1)
 
     def score_by_rank(scores: Sequence[float], weight: float) -> list[float]:
-        # A retriever without a score for a candidate does not rank it.
+        # A retriever without a score for a candidate does not rank it. A cosine may be negative.
         listed = replace(ranking, scores=tuple(scores)).order()
-        listed = [at for at in listed if scores[at] > 0]
+        listed = [at for at in listed if scores[at]]
         place = {at: rank for rank, at in enumerate(listed, 1)}
         return [
             weight / (k + place[at]) / total if at in place else 0.0 for at in range(len(scores))
         ]
 
     if words:
-        # The document counts with its title and other fields, but not that of a comment.
-        matched = [
-            c.keyword + (c.page if c.place.document >= 0 else 0.0) for c in ranking.candidates
-        ]
-        added = score_by_rank(matched, words)
+        added = score_by_rank(_match_words(ranking), words)
         ranking = ranking.add_step("keyword", added, lambda c: f"bm25 {c.keyword:.3f}, by rank")
     if meaning and ranking.plan.vector is not None:
         cosines = np.array(ranking.candidates.scores_by_retriever.vector)
@@ -361,6 +356,14 @@ def fuse_by_rank(ranking: Ranking, weigh: fuse.Weigh | None = None) -> Ranking:
         added = score_by_rank(near, meaning)
         ranking = ranking.add_step("vector", added, lambda c: f"{fuse.note_vector(c)}, by rank")
     return ranking
+
+
+def _match_words(ranking: Ranking) -> list[float]:
+    """Return how well the words of each candidate match.
+
+    The document counts with its title and other fields, but not that of a comment.
+    """
+    return [c.keyword + (c.page if c.place.document >= 0 else 0.0) for c in ranking.candidates]
 
 
 def add_linked(ranking: Ranking, seeds: int = SEEDS) -> Ranking:

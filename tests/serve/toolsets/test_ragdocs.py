@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -337,6 +338,33 @@ class TestWithoutModel:
         shape = refused("search_with_hypothesis", hypothesis="zebras are signed")
         assert shape["code"] == "MODEL_UNAVAILABLE"
         assert "query_documents" in shape["hint"]
+
+
+class TestWithItsModel:
+    @pytest.fixture
+    def settings(self) -> dict[str, Any]:
+        return {"preset": "ragdocs", "index.workers": 1}
+
+    @pytest.mark.parametrize("word", ["kwtwo", "desctwo", "kwone"])
+    def test_a_word_of_the_front_matter_finds_its_page(
+        self, ask: Ask, put: Put, docs: Path, word: str
+    ) -> None:
+        """Such a word counts, even where the meaning of the page is far from it."""
+        shutil.rmtree(docs)
+        rest = (
+            " It has some further words so that it is long enough to be a chunk of its own, which"
+            " takes two hundred characters or so, and therefore this sentence goes on and on for a"
+            " while without saying much at all, really.\n"
+        )
+        put({f"f{n}.md": f"# Filler {n}\n\nFiller number {n}.{rest}" for n in range(6)})
+        fields = {"s": "keywords: kwone", "l": "keywords: [kwtwo]\ndescription: desctwo"}
+        put(
+            {f"{n}.md": f"---\n{each}\n---\n# H{n}\n\nBody {n}{rest}" for n, each in fields.items()}
+        )
+        found = ask("query_documents", query=word)
+        assert files(found)[0] == ("s.md" if word == "kwone" else "l.md")
+        first, second, *_ = scores(found)
+        assert second < 0.8 * first
 
 
 # --- hypothesis ---------------------------------------------------------------------------------
