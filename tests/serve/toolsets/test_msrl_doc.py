@@ -488,6 +488,12 @@ class TestSeveralFolders:
             "level",
         ),
         (
+            "insert_section",
+            {"doc_uri": "infra.md", "parent_heading_path": "Infra", "heading": "H",
+             "content_md": "", "level": 4},
+            "level",
+        ),
+        (
             "move_section",
             {"doc_uri": "infra.md", "from_heading_path": "Infra → Kubernetes",
              "to_parent_heading_path": "Infra → Kubernetes → k3s"},

@@ -53,11 +53,13 @@ _AT_FAULT: Final = (
     ("cannot be a heading", "heading"),
     ("cannot be a heading", "title"),
     ("Level ", "level"),
+    ("At level ", "level"),
     ("moved into itself", "to_parent_heading_path"),
     (" the text has level ", "content_md"),
     ("With this text ", "content_md"),
 )
 """What a message says, and the argument that it is about."""
+_OTHER_PARENT: Final = re.compile(r"(?<=would become a subsection of )(['\"])(.+)\1")
 
 HeadingPath = Annotated[str, AfterValidator(_check_path)]
 """Titles with arrows between them; blank means the document outside all headings."""
@@ -265,6 +267,7 @@ def _translate_error(error: LookfarError, given: Input, paths: Mapping[str, str]
     for path in paths.values():
         plain = format_path(_split_titles(path))
         message = message.replace(repr(plain), repr(path)).replace(plain, path)
+    message = _OTHER_PARENT.sub(lambda found: repr(_use_arrows(found[2])), message)
     at_fault = field or _find_field(error, given)
     if at_fault and not isinstance(error, NotFound):
         details |= {"field": at_fault, "value": getattr(given, at_fault), "reason": message}
