@@ -91,3 +91,13 @@ def test_the_log_has_the_time_of_each_call(databases: Served) -> None:
     for what, how in {"insert": "the model took", "find": " ms", "delete": " ms"}.items():
         wait_for(partial(told, what, how), f"a line on how long {what} took")
     assert "lighthouse" not in "\n".join(databases.lines)
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1]"])
+def test_a_body_that_is_no_object_is_refused_with_their_code(
+    databases: Served, body: bytes
+) -> None:
+    """Seen to fail with the code of the other tools."""
+    headers = {"Content-Type": "application/json"}
+    refused = databases.ask("POST", "/tools/insert_document", headers=headers, raw=body)
+    assert (refused.status, refused.json["error"]["code"]) == (400, "INVALID_REQUEST")

@@ -871,7 +871,10 @@ def test_paths_are_normalised(ask: Ask, put: Put) -> None:
 
 
 def test_settings_take_effect_at_the_next_call(tmp_path: Path, put: Put, call_in: Any) -> None:
-    """Also while the project is watched. Seen to fail until the next search."""
+    """Also while the project is watched: the watcher restarts, after the pass that it may be in.
+
+    Seen to fail until the next search.
+    """
     put(FILES)
     with Library.open(
         tmp_path / "docs", index_dir=tmp_path / "index", settings={"embed.provider": "hash"}
@@ -881,9 +884,13 @@ def test_settings_take_effect_at_the_next_call(tmp_path: Path, put: Put, call_in
         (tmp_path / "docs" / "lookfar.toml").write_text("[watch]\nstrategy = 'git'\n")
         shape, _ = call_in(library, "get_config")
         assert shape["config"]["indexingStrategy"] == "git"
-        watching = library.status().watcher
-        assert watching is not None
-        assert watching.strategy == "git"
+
+        def follows_git() -> bool:
+            call_in(library, "get_config")
+            watching = library.status().watcher
+            return watching is not None and watching.strategy == "git"
+
+        wait_for(follows_git)
 
 
 def test_the_file_s_own_doc_patterns_are_shown(

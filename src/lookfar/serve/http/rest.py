@@ -104,7 +104,10 @@ class Tools:
     async def call(self, request: Request, name: str, tool: Tool) -> Response:
         """Call a tool with the body of a request, and return the response."""
         visit = get_visit(request.scope)
-        arguments = await read_arguments(request)
+        try:
+            arguments = await read_arguments(request)
+        except InvalidArgument as error:
+            return refuse(tool, error, visit)
         check_scope(name, tool, arguments, visit, self.session)
         limit_reach(tool, visit)
         call = HttpCall()
