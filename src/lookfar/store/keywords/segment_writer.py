@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from lookfar.store.keywords.fields import FIELDS, NAMES, NUMBERS, PAGE
+from lookfar.store.keywords.fields import FIELDS, NAMES, PAGE
 from lookfar.store.keywords.postings import length_bytes
 from lookfar.store.keywords.segment import (
     CHUNK_FIELDS,
