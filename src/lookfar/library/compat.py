@@ -38,11 +38,10 @@ from lookfar.retrieve.ranking import (
     Source,
     Stage,
 )
-from lookfar.retrieve.search import USUAL, Ways, apply_stages, search
-from lookfar.retrieve.stages import code, fuse
+from lookfar.retrieve.search import USUAL, Ways, apply_by_kind, apply_stages, search
+from lookfar.retrieve.stages import fuse
 from lookfar.retrieve.stages.boost import boost_synonyms
 from lookfar.retrieve.stages.code import read_definitions
-from lookfar.retrieve.stages.commits_and_releases import rank_commits
 from lookfar.retrieve.stages.links import best_by_document, choose_seeds
 from lookfar.store.keywords.analyser import names_in, terms_of
 
@@ -133,18 +132,7 @@ def choose_scoring(settings: SearchSettings) -> Stage:
 
 def apply_by_rank(ranking: Ranking, ways: Ways) -> Ranking:
     """Score with the fusion of another system, and only with boosts that its document names."""
-    kinds = ranking.candidates.kinds
-    ranking = ways.fuse(ignore_parts_in_comments(ranking))
-    for stage in ways.follow_links:
-        ranking = stage(ranking)
-    if "code" in kinds:
-        for stage in ways.name_code:
-            ranking = stage(ranking)
-        ranking = code.demote_aside(ranking)
-        if ranking.packages:
-            ranking = code.demote_deprecated(code.demote_inner_code(ranking))
-    if "commits" in kinds:
-        ranking = rank_commits(ranking)
+    ranking = apply_by_kind(ways.fuse(ignore_parts_in_comments(ranking)), ways)
     return fuse.level_kinds(boost_synonyms(ranking))
 
 

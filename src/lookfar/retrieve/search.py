@@ -70,6 +70,18 @@ def apply_stages(ranking: Ranking, ways: Ways = USUAL) -> Ranking:
             if plan.synonyms or plan.concepts:
                 ranking = boost_synonyms(ranking)
         ranking = boost_described(ranking)
+    ranking = apply_by_kind(ranking, ways)
+    if "code" in kinds:
+        ranking = code.demote_repeats(ranking)
+    if boosts:
+        ranking = fuse.level_kinds(ranking) if len(kinds) > 1 else ranking
+        ranking = boost_exact(boost_verbatim(ranking))
+    return ranking
+
+
+def apply_by_kind(ranking: Ranking, ways: Ways) -> Ranking:
+    """Follow links, and score code and commits by what only they have."""
+    kinds = ranking.candidates.kinds
     for stage in ways.follow_links:
         ranking = stage(ranking)
     if "code" in kinds:
@@ -78,14 +90,7 @@ def apply_stages(ranking: Ranking, ways: Ways = USUAL) -> Ranking:
         ranking = code.demote_aside(ranking)
         if ranking.packages:
             ranking = code.demote_deprecated(code.demote_inner_code(ranking))
-    if "commits" in kinds:
-        ranking = rank_commits(ranking)
-    if "code" in kinds:
-        ranking = code.demote_repeats(ranking)
-    if boosts:
-        ranking = fuse.level_kinds(ranking) if len(kinds) > 1 else ranking
-        ranking = boost_exact(boost_verbatim(ranking))
-    return ranking
+    return rank_commits(ranking) if "commits" in kinds else ranking
 
 
 def collect_candidates(

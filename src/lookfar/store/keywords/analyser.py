@@ -88,12 +88,6 @@ def analyse(text: str) -> str:
     return " ".join(filter(None, map(_expansions.__getitem__, split_words(text))))
 
 
-def terms_of_word(word: str) -> Sequence[str]:
-    """Return the terms of one of the words that ``split_words`` returns."""
-    expanded = _expansions[word]
-    return expanded.split() if " " in expanded else (expanded,)
-
-
 def split_words(text: str) -> list[str]:
     """Split where no term can be: the terms of a text are those of its words, in order.
 

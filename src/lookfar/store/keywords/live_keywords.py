@@ -222,10 +222,13 @@ class LiveKeywords(KeywordSearcher):
                 rows = _intersect([segment.read_rows(some) for some in sections if some])
                 together[rows if live is None else rows[live[rows]], field] = True
         runs = np.flatnonzero(together)
+        if not len(runs):
+            return
         if len(terms) == 1:
             yield from sorted(set((runs // CHUNK_FIELDS).tolist()))
             return
-        numbers = [segment.find_term(term.encode("utf-8", "surrogatepass")) for term in terms]
+        known = _number_terms(segment, terms)
+        numbers = [known[term] for term in terms]
         last = -1
         for first in range(0, len(runs), _AT_ONCE):
             some = runs[first : first + _AT_ONCE]
@@ -320,13 +323,8 @@ class LiveKeywords(KeywordSearcher):
 
 def _number_terms(segment: Segment, terms: Sequence[str]) -> dict[str, int]:
     """Return the numbers of those of the terms that a segment has."""
-    numbers: dict[str, int] = {}
-    for term in dict.fromkeys(terms):
-        written = term.encode("utf-8", "surrogatepass")
-        number = segment.find_term(written)
-        if number < segment.term_count and segment.term(number) == written:
-            numbers[term] = number
-    return numbers
+    numbers = {term: segment.number_of(term) for term in dict.fromkeys(terms)}
+    return {term: number for term, number in numbers.items() if number is not None}
 
 
 def _count_pages(part: Part, prefix: str) -> tuple[int, NDArray[np.int64]]:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _K1: Final = 1.2
 _B: Final = 0.75
 _FREE: Final = 24
-_MOST_TIMES: Final = 65_535
+MOST_COUNTED: Final = 65_535
+"""How often a term is counted in one entry at most."""
 _MOST_KEY: Final = (1 << 32) - 1
 _MOST_SHORT_TIMES: Final = 255
 _TABULATED: Final = 16_384
@@ -154,7 +155,7 @@ def idf(entries: int, having: int) -> float:
 
 
 def clip_times(count: int) -> int:
-    return min(count, _MOST_TIMES)
+    return min(count, MOST_COUNTED)
 
 
 def sum_scores(parts: list[Impacts]) -> tuple[Keys, NDArray[np.float64]]:

@@ -30,7 +30,6 @@ FIELD_BITS: Final = 4
 SECTION_BITS: Final = 16
 MOST_TIMES: Final = 255
 """How often a term may occur in a row until the number is kept in a table of its own."""
-MOST_EXACT_TIMES: Final = 65_535
 _SAMPLED: Final = 4_096
 CHUNK_FIELDS: Final = len(FIELDS)
 TYPES: Final = {
@@ -201,11 +200,17 @@ class Segment:
         """Return the number of the first term that is not less than ``term``."""
         return bisect_left(range(self.term_count), term, key=self.term)
 
-    def find_lists(self, term: str) -> Mapping[int, range]:
-        """Return the sections of the lists of a term, by field."""
+    def number_of(self, term: str) -> int | None:
+        """Return the number of a term; ``None`` if no row contains it."""
         written = term.encode("utf-8", "surrogatepass")
         number = self.find_term(written)
-        if number == self.term_count or self.term(number) != written:
+        known = number < self.term_count and self.term(number) == written
+        return number if known else None
+
+    def find_lists(self, term: str) -> Mapping[int, range]:
+        """Return the sections of the lists of a term, by field."""
+        number = self.number_of(term)
+        if number is None:
             return {}
         first, last = self.lists.searchsorted(
             np.array((list_key(number), list_key(number + 1)), dtype=np.uint64)

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from lookfar.store.keywords.fields import FIELDS, NAMES, PAGE
-from lookfar.store.keywords.postings import length_bytes
+from lookfar.store.keywords.postings import MOST_COUNTED, length_bytes
 from lookfar.store.keywords.segment import (
     CHUNK_FIELDS,
     FIELD_BITS,
-    MOST_EXACT_TIMES,
     MOST_TIMES,
     SECTION_BITS,
     Segment,
@@ -205,7 +204,7 @@ class _Lists:
             ("rows", postings.astype(np.uint16)),
             ("times", np.minimum(times, MOST_TIMES).astype(np.uint8)),
             ("frequent", frequent + self._count),
-            ("frequent_times", np.minimum(times[frequent].astype(np.int64), MOST_EXACT_TIMES)),
+            ("frequent_times", np.minimum(times[frequent].astype(np.int64), MOST_COUNTED)),
         ):
             self.parts[name].append(part)
         self._count += len(postings)
