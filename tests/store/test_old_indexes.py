@@ -6,6 +6,7 @@ Seen to fail with a program that refused whatever format was not its own.
 
 from __future__ import annotations
 
+import json
 import tarfile
 from pathlib import Path
 
@@ -143,6 +144,23 @@ def test_no_inserted_document_is_lost(archive: str, docs: Path, tmp_path: Path) 
         assert all(any(each in line for line in held) for each in ("Zebras", "sixty", "設定"))
     assert not list((tmp_path / "documents").rglob("damaged-*"))
     report(f"upgrade of {archive.removesuffix('.tar.xz')}", trials=1, note="nothing lost")
+
+
+@pytest.mark.parametrize("archive", DATABASES)
+def test_erasing_from_an_old_database_leaves_no_earlier_keywords(
+    archive: str, docs: Path, tmp_path: Path
+) -> None:
+    """Seen to fail: they have the words of the erased document, and only a rebuild removed them."""
+    unpack(archive, tmp_path / "documents" / "texts")
+    settings = {**SETTINGS, "documents.dir": str(tmp_path / "documents")}
+    with Library.open(docs, index_dir=tmp_path / "index", settings=settings) as library:
+        texts = library.database("texts")
+        (line,) = (line for line in texts.export_lines() if "Zebras" in line)
+        texts.delete(json.loads(line)["doc_id"])
+        assert not list((tmp_path / "documents").rglob("keywords"))
+        assert len(list(texts.export_lines())) == 2
+        found, _ = library.find_similar("signing key", database="texts", top_k=1)
+        assert "signing key" in found[0].text
 
 
 def test_every_earlier_format_has_a_sample() -> None:

@@ -20,6 +20,9 @@ from lookfar.store.keywords.analyser import analyse
 from lookfar.store.keywords.fields import FIELDS, NAMES
 from lookfar.store.keywords.keyword_index import KeywordIndex
 
+EARLIER = "keywords"
+"""The folder of an epoch in which earlier versions kept keywords."""
+
 
 def make_keywords(connection: sqlite3.Connection, folder: Path) -> None:
     """Write the keywords of all documents in a catalogue, under the stamp that it expects."""

@@ -21,6 +21,7 @@ from lookfar.store.catalogue.erasing import TRACES, UNSETTLED, blank_name, has_t
 from lookfar.store.catalogue.seals import seal
 from lookfar.store.ground import files
 from lookfar.store.ground.database import commit, connect, typed_errors
+from lookfar.store.keywords.earlier import EARLIER
 from lookfar.store.vectors.quality_vectors import open_all
 from lookfar.store.vectors.vector_file import checksum
 
@@ -64,7 +65,8 @@ def remove_traces(epoch: Epoch, lock_quality: Callable[[], AbstractContextManage
         generations.close_graves(connection, graves)
         if epoch.journal is not None:
             journal.renew(epoch.journal, connection)
-        # A crash must not bring back the old signatures and the old journal.
+        files.remove(epoch.folder / EARLIER)
+        # A crash must not bring back the old signatures, the old journal and earlier keywords.
         files.sync_folder(epoch.folder)
         seal(connection)
         commit(connection)
