@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lookfar import Library
-from lookfar.index.progress import OnProgress
+from lookfar.common.caller import Progress
 from lookfar.serve.tools.search import SEARCH
 from lookfar.serve.tools.tool import Session
 
@@ -36,8 +36,11 @@ class _Call:
 
     client = "bench"
 
-    def on_progress(self) -> OnProgress:
-        return lambda _: None
+    def check(self) -> None:
+        return None
+
+    def report(self, progress: Progress) -> None:
+        return None
 
     def confirm(self, question: str) -> bool:
         raise NotImplementedError(question)

@@ -40,10 +40,10 @@ _COMPARE = (
     _OPEN
     + """
 folder, spent = library.folder(), []
-folder.freshen(None)
+folder.freshen()
 for _ in range(20):
     started = time.process_time()
-    notes = folder.freshen(None)
+    notes = folder.freshen()
     spent.append((time.process_time() - started) * 1000)
 paths = [str(path) for path in Path(sys.argv[1]).rglob("*")]
 bare = []

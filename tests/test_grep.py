@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import harness
+from lookfar.common.caller import called_by
 from lookfar.errors import InvalidArgument
 from lookfar.library import Library
 from lookfar.model import FileMatches, Filters
@@ -238,12 +239,12 @@ def test_grep_can_be_cancelled(library: Library) -> None:
     class Stop(Exception):
         pass
 
-    def stop(_: object) -> None:
+    def stop() -> None:
         raise Stop
 
     library.index()
-    with pytest.raises(Stop):
-        library.grep("engine", on_progress=stop)
+    with called_by(check=stop), pytest.raises(Stop):
+        library.grep("engine")
 
 
 def test_commits_are_searched_with_the_folder(library: Library, folder: Path) -> None:

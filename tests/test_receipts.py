@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from calls import QuietCall
 from lookfar.collections.receipts import RECEIPTS_FILE, ReceiptBook
 from lookfar.errors import LookfarError
 from lookfar.library import Library
@@ -21,16 +22,6 @@ from lookfar.serve.tools.tool import Session
 from lookfar.store.ground.records import pack_record
 
 SETTINGS = {"embed.provider": "hash", "index.workers": 1}
-
-
-class Quiet:
-    client = "tester"
-
-    def on_progress(self) -> Any:
-        return lambda now: None
-
-    def confirm(self, question: str) -> bool:
-        return True
 
 
 def test_receipts_of_several_processes_add_up(tmp_path: Path) -> None:
@@ -115,12 +106,12 @@ def test_every_tool_counts_for_its_client_session(tmp_path: Path) -> None:
     with Library.open(root, index_dir=tmp_path / "index", settings=SETTINGS) as library:
         one, other = Session(library), Session(library)
         results = [
-            tools["search"].run(one, {"query": "last commit"}, Quiet()),
-            tools["read"].run(one, {"target": "guide.md"}, Quiet()),
+            tools["search"].run(one, {"query": "last commit"}, QuietCall()),
+            tools["read"].run(one, {"target": "guide.md"}, QuietCall()),
         ]
-        tools["status"].run(other, {}, Quiet())
+        tools["status"].run(other, {}, QuietCall())
         with pytest.raises(LookfarError) as refused:
-            tools["read"].run(one, {"target": "nothing.md"}, Quiet())
+            tools["read"].run(one, {"target": "nothing.md"}, QuietCall())
         [state] = library.statuses()
         assert state.receipts is not None
         second, first = state.receipts.sessions  # The latest is the last.
@@ -129,7 +120,7 @@ def test_every_tool_counts_for_its_client_session(tmp_path: Path) -> None:
         seen.append(_text_of(_refuse(tools["read"], refused.value)))
         assert first.tokens == sum(map(tokens, seen)), "what a model reads, once"
         assert (second.client, second.calls) == ("tester", 1)
-        said = tools["status"].run(other, {}, Quiet()).text
+        said = tools["status"].run(other, {}, QuietCall()).text
         assert f"session tester since {first.started_at}: 3 calls, {first.tokens:,} tokens" in said
         assert f"3 calls, {first.tokens:,} tokens" in render.status(state)
 
@@ -145,7 +136,7 @@ def test_an_answer_says_what_it_costs_and_status_sums_up(tmp_path: Path) -> None
     (root / "guide.md").write_text(text, encoding="utf-8")
     tools = {tool.name: tool for tool in TOOLS}
     with Library.open(root, index_dir=tmp_path / "index", settings=SETTINGS) as library:
-        result = tools["search"].run(Session(library), {"query": "revert a release"}, Quiet())
+        result = tools["search"].run(Session(library), {"query": "revert a release"}, QuietCall())
         assert 0 < result.data["tokens"] < result.data["document_tokens"]
         assert result.data["document_tokens"] == len(text) // 4
         assert f"whole: {result.data['document_tokens']:,}" in result.text
@@ -155,7 +146,7 @@ def test_an_answer_says_what_it_costs_and_status_sums_up(tmp_path: Path) -> None
         assert replace(state.receipts, sessions=()) == Receipts(
             1, result.data["tokens"], len(text) // 4
         )
-        said = tools["status"].run(Session(library), {}, Quiet()).text
+        said = tools["status"].run(Session(library), {}, QuietCall()).text
         assert f"1 answer with {result.data['tokens']} tokens" in said
         assert library.verify() == []
         library.delete()

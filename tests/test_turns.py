@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from calls import QuietCall
 from lookfar.collections.folder import Folder
+from lookfar.common.caller import called_by
 from lookfar.common.turns import TURNS, Turns
 from lookfar.library import Library
 from lookfar.serve.tools.tool import Session
@@ -142,18 +144,6 @@ def folder(tmp_path: Path, own_home: Path) -> Iterator[Folder]:
     folder.close()
 
 
-class NoCall:
-    """A caller that cannot be asked."""
-
-    client = "tester"
-
-    def on_progress(self) -> Callable[[object], None]:
-        return lambda _: None
-
-    def confirm(self, question: str) -> bool:
-        raise AssertionError(question)
-
-
 def test_the_status_never_waits_and_a_search_does(folder: Folder) -> None:
     """Seen to fail with a ``status`` that was not light."""
     tools = {tool.name: tool for tool in load_tools(("all",))}
@@ -164,7 +154,7 @@ def test_the_status_never_waits_and_a_search_does(folder: Folder) -> None:
             calls.start(str(number), number)
 
         def search() -> None:
-            tools["search"].run(session, {"query": "harbour"}, NoCall())
+            tools["search"].run(session, {"query": "harbour"}, QuietCall())
             ended.set()
 
         thread = threading.Thread(target=search)
@@ -172,7 +162,7 @@ def test_the_status_never_waits_and_a_search_does(folder: Folder) -> None:
         searching.callback(thread.join, DEADLINE)
         wait_for(lambda: TURNS.queued == 1)
         for name in ("status", "get_index_status", "msrl.status"):
-            assert tools[name].run(session, {}, NoCall()).data
+            assert tools[name].run(session, {}, QuietCall()).data
         assert (TURNS.computing, TURNS.queued) == (2 * (os.cpu_count() or 1), 1)
         assert not ended.is_set()
         calls.close()
@@ -184,13 +174,13 @@ def test_a_call_that_waits_for_a_build_has_no_turn(folder: Folder) -> None:
     waits = threading.Event()
     computing: list[int] = []
 
-    def note(_: object) -> None:
+    def note() -> None:
         computing.append(TURNS.computing)
         waits.set()
 
     def index() -> None:
-        with TURNS.take("waiting"):
-            folder.index(on_progress=note)
+        with TURNS.take("waiting"), called_by(check=note):
+            folder.index()
 
     thread = threading.Thread(target=index)
     with folder.passes.lock:

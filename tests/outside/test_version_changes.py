@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from calls import QuietCall
 from harness import amount
 from lookfar.collections.outside.version_changes import _Api, _compare, _find_notes, _read_api
 from lookfar.common.versions import choose_version, version_key
@@ -162,16 +163,7 @@ def test_packages_of_one_of_several_folders_are_read(project: Path, tmp_path: Pa
 def test_the_changes_are_read_like_a_document(library: Library) -> None:
     session = Session(library)
 
-    class Call:
-        client = ""
-
-        def on_progress(self) -> None:
-            return None
-
-        def confirm(self, _question: str) -> bool:
-            return False
-
-    result = READ.run(session, {"target": "fetchlib 2.1..2.2"}, Call())  # type: ignore[arg-type]
+    result = READ.run(session, {"target": "fetchlib 2.1..2.2"}, QuietCall())
     text = result.data["text"]
     for line in (
         "# fetchlib 2.1 to 2.2",
@@ -181,11 +173,11 @@ def test_the_changes_are_read_like_a_document(library: Library) -> None:
         "## Removed (2)",
     ):
         assert line in text.split("\n"), (line, text)
-    again = READ.run(session, {"target": result.data["cite"]}, Call())  # type: ignore[arg-type]
+    again = READ.run(session, {"target": result.data["cite"]}, QuietCall())
     assert again.data["text"] == text
     assert library.outline("fetchlib 2.1..2.2").sections[0].title == "fetchlib 2.1 to 2.2"
     asked = {"query": "what changed in fetchlib between 2.1 and 2.2", "kinds": ["deps"]}
-    answer = SEARCH.run(session, asked, Call())  # type: ignore[arg-type]
+    answer = SEARCH.run(session, asked, QuietCall())
     assert 'read "fetchlib 2.1..2.2"' in answer.text
 
 

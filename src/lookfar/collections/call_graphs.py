@@ -35,7 +35,7 @@ def find_calls(
     check_bounds(depth, limit)
 
     def look() -> CallGraph:
-        notes = collection.freshen(None) if collection.was_indexed else []
+        notes = collection.freshen() if collection.was_indexed else []
         with collection.store.snapshot() as snapshot:
             part = locate_part(snapshot, target)
             place = find_place(snapshot, part.uri, part.start, part.name)
@@ -70,7 +70,7 @@ def find_route(
     """Return how one definition reaches another by calls."""
 
     def look() -> CallRoute:
-        notes = collection.freshen(None) if collection.was_indexed else []
+        notes = collection.freshen() if collection.was_indexed else []
         with collection.store.snapshot() as snapshot:
             begin, end = (_locate(snapshot, wanted) for wanted in (source, target))
             steps, searched_all, reverse, callers = call_relations.find_route(

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from lookfar.collections.following import Following
     from lookfar.collections.healing import Healing
     from lookfar.collections.variants import Variants
+    from lookfar.common.caller import Progress
     from lookfar.config import Settings
-    from lookfar.index.progress import OnProgress, Progress
     from lookfar.retrieve.ranking import Plan
 
 Kind = Literal["files", "commits", "memory", "documents", "outside"]
@@ -91,7 +91,6 @@ class Collection(ABC):
         *,
         rebuild: bool = False,
         only: Several[str] | None = None,
-        on_progress: OnProgress | None = None,
         wait_seconds: float = 0.0,
     ) -> IndexReport:
         """Bring the index up to date with its source."""
@@ -105,7 +104,7 @@ class Collection(ABC):
         """Return what is indexed; with ``check``, compare the source with it."""
 
     @abstractmethod
-    def freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
+    def freshen(self) -> list[Incomplete]:
         """Update the index as far as that is quick; return notes on what is still stale."""
 
     @abstractmethod
@@ -239,7 +238,7 @@ class Collection(ABC):
 
     @contextmanager
     def open_snapshot(
-        self, plan: Plan, as_of: int | None, on_progress: OnProgress | None
+        self, plan: Plan, as_of: int | None
     ) -> Iterator[tuple[Plan, CollectionSnapshot, list[Incomplete]]]:
         """Open a generation for a query, as up to date as it can quickly be.
 
@@ -251,12 +250,12 @@ class Collection(ABC):
 
             def open_now() -> tuple[list[Incomplete], CollectionSnapshot]:
                 try:
-                    notes = self.freshen(on_progress) if as_of is None else []
+                    notes = self.freshen() if as_of is None else []
                 except IndexHeld as held:
                     notes = [Incomplete("held", f"{held.message} {held.hint}")]
                 return notes, stack.enter_context(self.store.snapshot(as_of))
 
-            notes, snapshot = self.healing.run_when_ready(open_now, on_progress)
+            notes, snapshot = self.healing.run_when_ready(open_now)
             if self.variants is not None:
                 self.variants.note_asked()
             if plan.vector is not None and not self._has_our_vectors(snapshot):

@@ -44,7 +44,6 @@ from lookfar.store.opening import open_store
 if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.index.keeper import Keeper
-    from lookfar.index.progress import OnProgress
     from lookfar.index.strategies import Work
     from lookfar.ports import Batch, CollectionSnapshot, Snapshot
     from lookfar.sources.git.repositories import Repository
@@ -88,7 +87,6 @@ class Commits(Collection):
         *,
         rebuild: bool = False,
         only: Several[str] | None = None,  # noqa: ARG002
-        on_progress: OnProgress | None = None,
         wait_seconds: float = 0.0,
         diffs: bool = True,
         let_go: bool = True,
@@ -99,26 +97,22 @@ class Commits(Collection):
         effect here: git says what is new.
         """
         options = {"wait_seconds": wait_seconds, "diffs": diffs, "let_go": let_go}
-        with self.passes.hold(on_progress):
+        with self.passes.hold():
             try:
-                return self._run_pass(on_progress, rebuild=rebuild, **options)
+                return self._run_pass(rebuild=rebuild, **options)
             except IndexCorrupt as damage:
                 self.store.set_aside(damage.developer, wait_seconds=wait_seconds)
-                return self._run_pass(on_progress, rebuild=rebuild, **options)
+                return self._run_pass(rebuild=rebuild, **options)
 
-    def _run_pass(
-        self, on_progress: OnProgress | None, *, wait_seconds: float, **options: Any
-    ) -> IndexReport:
+    def _run_pass(self, *, wait_seconds: float, **options: Any) -> IndexReport:
         from lookfar.index.commits import HistoryBuild
 
-        build = HistoryBuild(
-            self.repository, self.name, self.store, self.settings, self.embedder, on_progress
-        )
+        build = HistoryBuild(self.repository, self.name, self.store, self.settings, self.embedder)
 
         def write(wait: float) -> IndexReport:
             return build.run(wait_seconds=wait, **options)
 
-        return self.passes.run(write, wait_seconds, on_progress)
+        return self.passes.run(write, wait_seconds)
 
     def delete(self, *, wait_seconds: float = 0.0) -> None:
         """Stop following the branches and remove the index; the repository is not touched."""
@@ -137,7 +131,7 @@ class Commits(Collection):
 
     # -- queries -----------------------------------------------------------------
 
-    def freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
+    def freshen(self) -> list[Incomplete]:
         """Build a missing index, and read what is new if a branch has moved."""
         if (notes := find_notes(self.place)) is not None:
             return notes
@@ -145,10 +139,10 @@ class Commits(Collection):
             if not self.store.exists or (
                 self.store.held() is None and self.store.fingerprint() != self._fingerprint()
             ):
-                self.index(on_progress=on_progress, wait_seconds=PATIENCE, diffs=False)
+                self.index(wait_seconds=PATIENCE, diffs=False)
             elif self.store.held() is None and self._has_moved():
                 stamp, settled = history.compute_stamp(self.repository)
-                report = self.index(on_progress=on_progress, diffs=False, let_go=False)
+                report = self.index(diffs=False, let_go=False)
                 self._stamp = stamp if settled else ""
                 if settled:
                     self._write_stamp(report.generation, stamp)
@@ -268,11 +262,9 @@ class Commits(Collection):
             commits = snapshot.linking(names)
         return commits[:limit], len(commits)
 
-    def latest(
-        self, filters: Filters, limit: int, on_progress: OnProgress | None = None
-    ) -> tuple[list[CommitInfo], list[Incomplete]]:
+    def latest(self, filters: Filters, limit: int) -> tuple[list[CommitInfo], list[Incomplete]]:
         """Return the newest commits that the filters admit, and notes on what may be missing."""
-        notes = self.freshen(on_progress)
+        notes = self.freshen()
         narrowed = self.narrow(filters)
 
         def look() -> list[CommitInfo]:
@@ -360,14 +352,14 @@ class Commits(Collection):
 
         def run(diffs: bool) -> IndexReport:
             return self.index(
-                on_progress=self.passes.stop_if_closing,
                 wait_seconds=KEEPER_PATIENCE,
                 diffs=diffs,
                 let_go=False,
             )
 
-        report = run(False)
-        return run(True) if self.settings.git.diff_lines else report
+        with self.passes.until_closing():
+            report = run(False)
+            return run(True) if self.settings.git.diff_lines else report
 
     def close(self) -> None:
         """Stop following, and close the index files."""

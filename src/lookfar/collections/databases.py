@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.index.inserted import DocumentWriter, Inserted
     from lookfar.index.prepare import Prepared
-    from lookfar.index.progress import OnProgress
     from lookfar.ports import Embedder, Maker, Snapshot, StoredDocument
 
 _log = logging.getLogger(__name__)
@@ -298,17 +297,16 @@ class Documents(Collection):
         *,
         rebuild: bool = False,
         only: Several[str] | None = None,  # noqa: ARG002
-        on_progress: OnProgress | None = None,
         wait_seconds: float = 0.0,  # noqa: ARG002
     ) -> IndexReport:
         """Rebuild chunks, keywords and vectors from the stored texts if the settings changed, or
         in any case with ``rebuild``."""
         started = time.perf_counter()
-        with self.healing.explain_damage(), self.passes.hold(on_progress):
+        with self.healing.explain_damage(), self.passes.hold():
             self.require()
 
             def write(_: float) -> IndexReport:
-                changed = self.writer().renew(on_progress, rebuild=rebuild)
+                changed = self.writer().renew(rebuild=rebuild)
                 self._renew_link()
                 with self.store.snapshot() as snapshot:
                     generation, size = snapshot.generation, snapshot.size()
@@ -345,12 +343,12 @@ class Documents(Collection):
 
     # -- queries -----------------------------------------------------------------
 
-    def freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
+    def freshen(self) -> list[Incomplete]:
         """Rebuild the index if the settings ask for another model; nothing else can be stale."""
         try:
             if self.store.fingerprint() != self.writer().fingerprint:
                 require_writer("the database is to be rebuilt for other settings")
-                self.index(on_progress=on_progress, wait_seconds=PATIENCE)
+                self.index(wait_seconds=PATIENCE)
         except IndexBusy as busy:
             return [Incomplete("stale", f"the database is to be rebuilt: {busy.message}")]
         return []
@@ -386,7 +384,7 @@ class DatabaseHealing(Healing):
         """False: a database is never set aside to be rebuilt."""
         return False
 
-    def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
+    def heal(self, damage: IndexCorrupt) -> Incomplete:
         """Rebuild keywords and vectors from the texts.
 
         If the texts are damaged, raise an error: documents may be lost, and only
@@ -402,7 +400,7 @@ class DatabaseHealing(Healing):
                 pass
         except LookfarError as worse:
             raise self._explain(damage, worse.developer) from damage
-        self._database.index(rebuild=True, on_progress=on_progress)
+        self._database.index(rebuild=True)
         detail = f"the index was damaged and has been rebuilt: {damage.developer}"
         return Incomplete("healed", detail)
 
@@ -424,14 +422,14 @@ class DatabaseHealing(Healing):
             details={**damage.details, "database": name},
         )
 
-    def _repair(self, damage: Sequence[Damage], on_progress: OnProgress | None) -> Salvaged | None:
+    def _repair(self, damage: Sequence[Damage]) -> Salvaged | None:
         """Rebuild derived data; if documents are damaged, salvage all others."""
         try:
-            return super()._repair(damage, on_progress)
+            return super()._repair(damage)
         except IndexCorrupt as corrupt:
             database = self._database
             with database.passes.lock:
-                rescue = database.writer().salvage(corrupt.developer, on_progress)
+                rescue = database.writer().salvage(corrupt.developer)
             database.store.mend_beside(database.writer().about, wait_seconds=PATIENCE)
             aside = next(iter(database.kept_aside[-1:]), "")
             lost = tuple(sorted(rescue.lost)[:_MAX_LOST])

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lookfar.collections.passes import Passes
     from lookfar.config import Settings
     from lookfar.index.build import Build
-    from lookfar.index.progress import OnProgress
     from lookfar.index.strategies import Work
     from lookfar.model import IndexReport
     from lookfar.ports import CollectionSnapshot, Embedder, Store
@@ -71,7 +70,7 @@ class DiskCheck:
         self._searches = count()
         self._first = True
 
-    def run(self, on_progress: OnProgress | None) -> list[Incomplete]:
+    def run(self) -> list[Incomplete]:
         """Bring a few changed files up to date, and return notes on the rest."""
         files = self._files
         index = files.settings.index
@@ -86,13 +85,13 @@ class DiskCheck:
             deadline = time.monotonic() + freshness.BUDGET_SECONDS if large else math.inf
             outcome = self.look(snapshot, deadline)
         if outcome is None:
-            return self._walk(on_progress, large, deadline)
+            return self._walk(large, deadline)
         notes: list[Incomplete] = []
         if outcome.stale:
             # With the strategy git, uncommitted changes are reported but not indexed.
             most = 0 if files.following.waits_for_commits else index.max_auto_files
             if freshness.is_few(outcome.stale, outcome.size, most):
-                notes = self._hold_pass(on_progress, lambda: self._index_or_report(outcome.stale))
+                notes = self._hold_pass(lambda: self._index_or_report(outcome.stale))
             else:
                 notes = freshness.stale_notes(outcome.stale)
         if outcome.unexamined and files.following.keeper is not None:
@@ -130,9 +129,7 @@ class DiskCheck:
         fingerprint = self._files.store.fingerprint()
         return make_anchor(fingerprint, snapshot.generation, snapshot.manifest())
 
-    def _walk(
-        self, on_progress: OnProgress | None, large: bool, deadline: float
-    ) -> list[Incomplete]:
+    def _walk(self, large: bool, deadline: float) -> list[Incomplete]:
         """Compare by a walk, and keep its inventory."""
         files = self._files
         if large and files.following.keeper is not None:
@@ -162,15 +159,13 @@ class DiskCheck:
                     self._keep(result.walk, anchor)
             return result.notes()
 
-        return self._hold_pass(on_progress, compare)
+        return self._hold_pass(compare)
 
-    def _hold_pass(
-        self, on_progress: OnProgress | None, run: Callable[[], list[Incomplete]]
-    ) -> list[Incomplete]:
+    def _hold_pass(self, run: Callable[[], list[Incomplete]]) -> list[Incomplete]:
         """Run something while no pass is running; note where one takes too long."""
         passes = self._files.passes
         most = self._files.settings.index.max_auto_files
-        if not passes.wait_for(passes.lock, on_progress, freshness.patience(_PASS_PATIENCE, most)):
+        if not passes.wait_for(passes.lock, freshness.patience(_PASS_PATIENCE, most)):
             progress = passes.describe_progress()
             detail = f"the index is being updated{progress}; the previous state answers"
             return [Incomplete("rebuilding", detail)]

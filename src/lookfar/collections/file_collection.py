@@ -27,6 +27,7 @@ from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing, Scr
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
 from lookfar.collections.reader_role import find_notes, require_writer
 from lookfar.collections.variants import Variants, place_index
+from lookfar.common.caller import called_by
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
@@ -46,10 +47,10 @@ from lookfar.store.opening import open_store
 if TYPE_CHECKING:
     from lookfar.collections.drift_marks import DriftMarks
     from lookfar.collections.receipts import ReceiptBook
+    from lookfar.common.caller import OnProgress
     from lookfar.config import Settings
     from lookfar.edit.editor import Editor
     from lookfar.index.keeper import Pass
-    from lookfar.index.progress import OnProgress
     from lookfar.index.skipped_files import SkippedFiles
     from lookfar.index.strategies import Work
     from lookfar.ports import CollectionSnapshot, Maker, Snapshot, VectorSource
@@ -146,7 +147,6 @@ class Files(Collection):
         *,
         rebuild: bool = False,
         only: Several[str] | None = None,
-        on_progress: OnProgress | None = None,
         wait_seconds: float = 0.0,
         many: bool = False,
     ) -> IndexReport:
@@ -157,11 +157,10 @@ class Files(Collection):
         more files than ``sources.max_files``.
         """
         self.refuse_sealed()
-        with self.passes.hold(on_progress):
+        with self.passes.hold():
             return self._index(
                 rebuild=rebuild,
                 only=only,
-                on_progress=on_progress,
                 wait_seconds=wait_seconds,
                 many=many,
             )
@@ -172,7 +171,7 @@ class Files(Collection):
         try:
             return run()
         except IndexCorrupt as damage:
-            if self.healing.repair_in_place(damage, options["on_progress"]) is None:
+            if self.healing.repair_in_place(damage) is None:
                 self.store.set_aside(damage.developer, wait_seconds=wait_seconds)
             return run()
 
@@ -191,7 +190,10 @@ class Files(Collection):
             self.passes.began = timestamp()
             options = {"rebuild": rebuild, "only": only, "on_progress": on_progress}
             self.background = Thread(
-                target=self._index_in_background, kwargs=options, name="lookfar-index", daemon=True
+                target=self._index_in_background,
+                kwargs=options,
+                name="lookfar-index",
+                daemon=True,
             )
             self.background.start()
         except BaseException:
@@ -201,9 +203,9 @@ class Files(Collection):
 
     def _index_in_background(self, on_progress: OnProgress | None, **options: Any) -> None:
         passes = self.passes
-        report = passes.stop_when_closing(on_progress)
         try:
-            self._index(on_progress=report, wait_seconds=PATIENCE, **options)
+            with passes.until_closing(), called_by(on_progress=on_progress):
+                self._index(wait_seconds=PATIENCE, **options)
         except Closing:
             pass  # The next build resumes from the last checkpoint.
         except Exception as error:
@@ -216,7 +218,6 @@ class Files(Collection):
         self,
         before: Walk | None,
         *,
-        on_progress: OnProgress | None = None,
         wait_seconds: float = 0.0,
         **options: Any,
     ) -> IndexReport:
@@ -232,7 +233,6 @@ class Files(Collection):
                 self.store,
                 self.settings,
                 self.embedder,
-                self.passes.record(on_progress),
                 self._lane,
                 self.find_given_vectors(),
             )
@@ -240,7 +240,7 @@ class Files(Collection):
             self.disk_check.note_pass(build, report, self.last_walk)
             return report
 
-        return self.passes.run(write, wait_seconds, on_progress)
+        return self.passes.run(write, wait_seconds)
 
     def find_given_vectors(self) -> VectorSource | None:
         """Return vectors of these documents that were made elsewhere; usually there are none."""
@@ -252,19 +252,19 @@ class Files(Collection):
 
         def run() -> IndexReport:
             nonlocal work
-            with self.passes.hold(self.passes.stop_if_closing):
+            with self.passes.hold():
                 work = self.disk_check.narrow(work)
                 if work.only is not None and not work.only:
                     return self._report_nothing()
                 return self.run_pass(
                     self.last_walk,
                     only=work.only,
-                    on_progress=self.passes.stop_if_closing,
                     let_go=False,
                     wait_seconds=KEEPER_PATIENCE,
                 )
 
-        report = self.healing.run(run, self.passes.stop_if_closing)
+        with self.passes.until_closing():
+            report = self.healing.run(run)
         self.scrubber.start_if_due()
         return report
 
@@ -305,12 +305,12 @@ class Files(Collection):
 
     # -- queries -----------------------------------------------------------------
 
-    def first_index(self, on_progress: OnProgress | None = None) -> None:
+    def first_index(self) -> None:
         """Index a folder that was never indexed, or wait for the pass that does."""
         if not self.store.exists:
-            self.healing.run_when_ready(partial(self.freshen, on_progress), on_progress)
+            self.healing.run_when_ready(partial(self.freshen))
 
-    def freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
+    def freshen(self) -> list[Incomplete]:
         """Build a missing index, bring a few changed files up to date, and note the rest."""
         self.settle()
         if (notes := find_notes(self.place)) is not None:
@@ -321,17 +321,17 @@ class Files(Collection):
         self.following.restart_if_requested()
         if not self.store.exists:
             if not self.healing.rebuilding:
-                self.index(on_progress=on_progress, wait_seconds=PATIENCE)
+                self.index(wait_seconds=PATIENCE)
                 return []
-            self.healing.wait_until_ready(REBUILD_PATIENCE, on_progress)
+            self.healing.wait_until_ready(REBUILD_PATIENCE)
         if self.store.held() is not None:
             return []
         if self.store.fingerprint() != epoch_fingerprint(self.settings, self.embedder):
-            return self._renew(on_progress)
+            return self._renew()
         pending = self.following.notes()
-        return self.disk_check.run(on_progress) if pending is None else pending
+        return self.disk_check.run() if pending is None else pending
 
-    def _renew(self, on_progress: OnProgress | None) -> list[Incomplete]:
+    def _renew(self) -> list[Incomplete]:
         """Rebuild the index because the settings ask for another one, such as another model.
 
         While the folder is followed this happens in the background, and the old index answers.
@@ -339,7 +339,7 @@ class Files(Collection):
         passes, loss = self.passes, self.describe_rebuild()
         try:
             if self.following.keeper is None and not passes.began:
-                self.index(on_progress=on_progress)
+                self.index()
                 rebuilt = f"the index was rebuilt for another version or other settings{loss}"
                 return [Incomplete("rebuilding", rebuilt)] if loss else []
             if not passes.began and time.monotonic() >= self._renew_at:

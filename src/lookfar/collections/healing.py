@@ -27,7 +27,6 @@ from lookfar.model import Damage, Incomplete, IndexReport, Salvaged, Verified
 if TYPE_CHECKING:
     from lookfar.collections.following import Following
     from lookfar.config import Settings
-    from lookfar.index.progress import OnProgress
     from lookfar.ports import Maker, Store
 
 _log = logging.getLogger(__name__)
@@ -63,7 +62,6 @@ class Healable(Protocol):
         *,
         rebuild: bool = False,
         only: Several[str] | None = None,
-        on_progress: OnProgress | None = None,
         wait_seconds: float = 0.0,
     ) -> IndexReport: ...
 
@@ -76,22 +74,22 @@ class Healing:
     def __init__(self, collection: Healable) -> None:
         self._collection = collection
 
-    def run(self, ask: Callable[[], T], on_progress: OnProgress | None = None) -> T:
+    def run(self, ask: Callable[[], T]) -> T:
         """Call ``ask``; if the index turns out to be damaged, heal it and ask once more."""
         try:
-            return self.run_when_ready(ask, on_progress)
+            return self.run_when_ready(ask)
         except IndexCorrupt as damage:
-            self.heal(damage, on_progress)
+            self.heal(damage)
         except (LookfarError, Closing, MemoryError):
             raise
         except Exception as error:
             cause = self.find_damage(error)
             if cause is None:
                 raise
-            self.heal(cause, on_progress)
-        return self.run_when_ready(ask, on_progress)
+            self.heal(cause)
+        return self.run_when_ready(ask)
 
-    def run_when_ready(self, ask: Callable[[], T], on_progress: OnProgress | None = None) -> T:
+    def run_when_ready(self, ask: Callable[[], T]) -> T:
         """Call ``ask``; if the index was set aside as damaged, wait for the new one and ask again.
 
         Another thread or process may set it aside at any moment, also while ``ask`` runs.
@@ -103,7 +101,7 @@ class Healing:
             remaining = deadline - time.monotonic()
             if not busy.details.get("rebuilding") or remaining <= 0:
                 raise
-        self.wait_until_ready(remaining, on_progress)
+        self.wait_until_ready(remaining)
         return ask()
 
     @property
@@ -112,7 +110,7 @@ class Healing:
         store = self._collection.store
         return not store.exists and bool(store.damage())
 
-    def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
+    def heal(self, damage: IndexCorrupt) -> Incomplete:
         """Repair or rebuild a damaged index, and return the note for the answer."""
         collection = self._collection
         if collection.settings.store.read_only:
@@ -121,21 +119,19 @@ class Healing:
             "the index of %s is damaged: %s", collection.name, damage.developer, exc_info=damage
         )
         try:
-            dropped = self.repair_in_place(damage, on_progress)
+            dropped = self.repair_in_place(damage)
             if dropped is not None:
-                suffix = self._read_again(dropped, on_progress) if dropped else ""
+                suffix = self._read_again(dropped) if dropped else ""
                 detail = f"the damaged part of the index was repaired{suffix}: {damage.developer}"
                 return Incomplete("healed", detail, tuple(dropped[:100]))
             collection.store.set_aside(damage.developer, wait_seconds=PATIENCE)
         except IOFailed:
             # Nothing can be written here, so nothing can be healed.
             raise damage from None
-        outcome = self._rebuild(on_progress)
+        outcome = self._rebuild()
         return Incomplete("healed", f"the index was damaged and {outcome}: {damage.developer}")
 
-    def repair_in_place(
-        self, damage: IndexCorrupt, on_progress: OnProgress | None = None
-    ) -> list[str] | None:
+    def repair_in_place(self, damage: IndexCorrupt) -> list[str] | None:
         """Repair the index and keep its generations.
 
         Return the documents that had to be dropped, or None if it cannot be repaired in place.
@@ -145,21 +141,21 @@ class Healing:
         if maker is None:
             return None
         repair = partial(self._collection.store.repair, maker, damage.developer)
-        return self._collection.passes.retry_while_busy(repair, PATIENCE, on_progress)
+        return self._collection.passes.retry_while_busy(repair, PATIENCE)
 
-    def _rebuild(self, on_progress: OnProgress | None) -> str:
+    def _rebuild(self) -> str:
         """Build the index that was set aside, and return how that went."""
-        self._collection.index(on_progress=on_progress, wait_seconds=PATIENCE)
+        self._collection.index(wait_seconds=PATIENCE)
         return "has been rebuilt"
 
-    def _read_again(self, dropped: list[str], on_progress: OnProgress | None) -> str:
+    def _read_again(self, dropped: list[str]) -> str:
         """Index the documents that a repair skipped, and say so for the user."""
         if self._collection.held is not None:
             return f"; {len(dropped):,} documents are missing until it is indexed again"
-        self._collection.index(only=dropped, on_progress=on_progress, wait_seconds=PATIENCE)
+        self._collection.index(only=dropped, wait_seconds=PATIENCE)
         return f", and {len(dropped):,} documents were read again"
 
-    def wait_until_ready(self, patience: float, on_progress: OnProgress | None = None) -> None:
+    def wait_until_ready(self, patience: float) -> None:
         """Wait until an index that was set aside is rebuilt, or rebuild it if no thread does.
 
         After ``patience`` seconds of waiting for another thread, raise ``IndexBusy``.
@@ -169,19 +165,19 @@ class Healing:
         passes = self._collection.passes
         deadline = time.monotonic() + patience
         while self.rebuilding:
-            self._wait_for_start(on_progress)
+            self._wait_for_start()
             if not passes.lock.locked():
                 # Another process builds it, or it failed: then the error is raised here.
-                self._collection.index(on_progress=on_progress, wait_seconds=PATIENCE)
+                self._collection.index(wait_seconds=PATIENCE)
                 return
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 raise being_rebuilt(passes.describe_progress(), passes.began)
-            if passes.wait_for(passes.lock, on_progress, remaining):
+            if passes.wait_for(passes.lock, remaining):
                 passes.lock.release()
                 TURNS.settle()
 
-    def _wait_for_start(self, on_progress: OnProgress | None) -> None:
+    def _wait_for_start(self) -> None:
         """Wait for a thread that set the index aside and is about to start the rebuild."""
 
     def contains(self, damage: IndexCorrupt) -> bool:
@@ -212,7 +208,6 @@ class Healing:
         repair: bool = False,
         collection: str = "",
         on_step: Callable[[str], None] | None = None,
-        on_progress: OnProgress | None = None,
     ) -> Verified:
         """Check every stored row, text, span, vector and file; with ``repair``, fix the damage."""
         store = self._collection.store
@@ -220,7 +215,7 @@ class Healing:
         remaining, salvaged = damage, None
         if repair and damage:
             with suppress(IndexCorrupt):  # Beyond repair: the second check says what remains.
-                salvaged = self._repair(damage, on_progress)
+                salvaged = self._repair(damage)
             remaining = tuple(store.verify(on_step))
         repaired = bool(damage) and not remaining
         return Verified(
@@ -232,13 +227,13 @@ class Healing:
             salvaged,
         )
 
-    def _repair(self, damage: Sequence[Damage], on_progress: OnProgress | None) -> Salvaged | None:
+    def _repair(self, damage: Sequence[Damage]) -> Salvaged | None:
         """Repair all damage; return what was salvaged if documents had no other source."""
         inside = [entry for entry in damage if entry.artefact != "beside"]
         if inside:
             report = "; ".join(f"{entry.artefact}: {entry.detail}" for entry in inside)
-            self.heal(self._corrupt(report), on_progress)
-            self.wait_until_ready(PATIENCE, on_progress)
+            self.heal(self._corrupt(report))
+            self.wait_until_ready(PATIENCE)
         about = {"root": self._collection.source_path, "collection": self._collection.name}
         self._collection.store.mend_beside(about, wait_seconds=PATIENCE)
         return None
@@ -272,29 +267,29 @@ class BackgroundHealing(Healing):
         self._folder = collection
         self._lock = Lock()
 
-    def heal(self, damage: IndexCorrupt, on_progress: OnProgress | None = None) -> Incomplete:
+    def heal(self, damage: IndexCorrupt) -> Incomplete:
         """Heal one damage at a time: a second call finds it repaired, or being repaired."""
-        with self._folder.passes.hold(on_progress, self._lock):
+        with self._folder.passes.hold(self._lock):
             if self.rebuilding:
                 return Incomplete("healed", f"the index was damaged: {damage.developer}")
-            return super().heal(damage, on_progress)
+            return super().heal(damage)
 
-    def _rebuild(self, on_progress: OnProgress | None) -> str:
+    def _rebuild(self) -> str:
         if self._folder.following.keeper is None:
-            return super()._rebuild(on_progress)
+            return super()._rebuild()
         with suppress(IndexBusy):  # It is being built already.
             self._folder.start_index()
         return "is being rebuilt"
 
-    def _read_again(self, dropped: list[str], on_progress: OnProgress | None) -> str:
+    def _read_again(self, dropped: list[str]) -> str:
         if self._folder.following.keeper is None or self._folder.held is not None:
-            return super()._read_again(dropped, on_progress)
+            return super()._read_again(dropped)
         with suppress(IndexBusy):  # The running pass reads them, or the next one.
             self._folder.start_index(only=dropped)
         return f"; {len(dropped):,} damaged documents are missing while they are being read again"
 
-    def _wait_for_start(self, on_progress: OnProgress | None) -> None:
-        with self._folder.passes.hold(on_progress, self._lock):
+    def _wait_for_start(self) -> None:
+        with self._folder.passes.hold(self._lock):
             pass
 
 
@@ -325,7 +320,8 @@ class Scrubber:
 
     def _check(self) -> None:
         try:
-            result = self._healing.verify(repair=True, on_step=self._passes.stop_if_closing)
+            with self._passes.until_closing():
+                result = self._healing.verify(repair=True)
         except Closing:
             return
         except LookfarError as error:

@@ -55,7 +55,7 @@ class Memories(Files):
 
     def refresh(self) -> None:
         """Index what was written since."""
-        self.freshen(None)
+        self.freshen()
 
     def find_superseding(self, uri: str) -> str:
         """Return the URI of the memory that supersedes this one; empty if none does."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Final, TypeVar
 
+from lookfar.common.caller import Progress, called_by, check_cancelled, report_progress
 from lookfar.common.turns import TURNS
 from lookfar.errors import IndexBusy, IndexHeld, LookfarError
-from lookfar.index.progress import OnProgress, Progress
 from lookfar.model import IndexReport
 
 PATIENCE: Final = 600.0
@@ -55,7 +55,6 @@ class Passes:
         self,
         write: Callable[[float], IndexReport],
         wait_seconds: float = 0.0,
-        on_progress: OnProgress | None = None,
     ) -> IndexReport:
         """Run a pass and record its outcome. The caller holds ``lock``.
 
@@ -63,8 +62,8 @@ class Passes:
         """
         self.began = timestamp()
         try:
-            with TURNS.index():
-                report = self.retry_while_busy(write, wait_seconds, on_progress)
+            with TURNS.index(), called_by(on_progress=self._note_progress):
+                report = self.retry_while_busy(write, wait_seconds)
         except LookfarError as error:
             if not isinstance(error, IndexBusy):
                 self.failure = error
@@ -78,9 +77,7 @@ class Passes:
                 notify(previous, report.generation)
         return report
 
-    def retry_while_busy(
-        self, write: Callable[[float], T], wait_seconds: float, on_progress: OnProgress | None
-    ) -> T:
+    def retry_while_busy(self, write: Callable[[float], T], wait_seconds: float) -> T:
         """Call ``write`` until no other process is writing, for at most ``wait_seconds``.
 
         It waits in small steps, so that a cancelled caller gives up soon.
@@ -94,17 +91,10 @@ class Passes:
                 started = self.progress is not None
                 if started or not remaining or isinstance(busy, IndexHeld):
                     raise
-            self.check_cancelled(on_progress)
+            self._tell_waiting()
 
-    def record(self, on_progress: OnProgress | None) -> OnProgress:
-        """Return a callback that stores the progress here and passes it on."""
-
-        def store(progress: Progress) -> None:
-            self.progress = progress
-            if on_progress is not None:
-                on_progress(progress)
-
-        return store
+    def _note_progress(self, progress: Progress) -> None:
+        self.progress = progress
 
     def acquire_or_refuse(self) -> None:
         """Acquire the lock, or raise ``IndexBusy`` while a pass is running.
@@ -122,19 +112,17 @@ class Passes:
                     )
 
     @contextmanager
-    def hold(self, on_progress: OnProgress | None, lock: Lock | None = None) -> Iterator[None]:
+    def hold(self, lock: Lock | None = None) -> Iterator[None]:
         """Hold a lock, by default the one on passes; waiting stops when the call is cancelled."""
         lock = lock or self.lock
-        self.wait_for(lock, on_progress)
+        self.wait_for(lock)
         try:
             yield
         finally:
             lock.release()
             TURNS.settle()
 
-    def wait_for(
-        self, lock: Lock, on_progress: OnProgress | None, patience: float = float("inf")
-    ) -> bool:
+    def wait_for(self, lock: Lock, patience: float = float("inf")) -> bool:
         """Acquire a lock within ``patience`` seconds; return whether that succeeded.
 
         A call that waits gives its turn back; the caller settles that after releasing the lock.
@@ -146,35 +134,28 @@ class Passes:
             while not (acquired := lock.acquire(timeout=CHECK_SECONDS)):
                 if time.monotonic() >= deadline:
                     break
-                self.check_cancelled(on_progress)
+                self._tell_waiting()
         if not acquired:
             TURNS.settle()
         return acquired
 
-    def check_cancelled(self, on_progress: OnProgress | None) -> None:
-        """Report progress to a waiting call, whose callback raises when it was cancelled.
+    def _tell_waiting(self) -> None:
+        """Tell a waiting caller how far the running pass is, unless it has given up.
 
         A pass may take minutes, and an abandoned call must not keep its thread for so long.
         """
-        if on_progress is not None:
-            from lookfar.index.progress import Progress
+        check_cancelled()
+        if self.progress is not None:
+            report_progress(self.progress)
 
-            on_progress(self.progress or Progress(0, 0, 0, 0))
+    def until_closing(self) -> AbstractContextManager[None]:
+        """Work in the background, which stops at its next step once the collection is closing."""
 
-    def stop_if_closing(self, _: object) -> None:
-        """Raise ``Closing`` once the collection is closing; a callback for background work."""
-        if self.closing:
-            raise Closing
+        def check() -> None:
+            if self.closing:
+                raise Closing
 
-    def stop_when_closing(self, on_progress: OnProgress | None) -> OnProgress:
-        """Return a callback for background work that passes progress on until closing."""
-
-        def report(progress: Progress) -> None:
-            self.stop_if_closing(progress)
-            if on_progress is not None:
-                on_progress(progress)
-
-        return report
+        return called_by(check=check)
 
     def describe_progress(self) -> str:
         """Return how far the running pass is, in brackets; empty when that is unknown."""

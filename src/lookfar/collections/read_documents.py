@@ -16,7 +16,6 @@ from lookfar.collections.parsed_texts import parse_text
 from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
-from lookfar.index.progress import OnProgress
 from lookfar.model import (
     Document,
     Incomplete,
@@ -174,13 +173,12 @@ def read_page(
     *,
     as_of: int | None = None,
     name: str = "",
-    on_progress: OnProgress | None = None,
 ) -> Page:
     """Return a document as it is indexed, as up to date as for a search, or in a generation."""
     _refuse_lone_surrogates(uri)
 
     def look() -> Page:
-        notes = collection.freshen(on_progress) if as_of is None else []
+        notes = collection.freshen() if as_of is None else []
         with collection.store.snapshot(as_of) as snapshot:
             row, text = snapshot.document(uri), snapshot.text(uri)
             if row is None or text is None:
@@ -199,11 +197,9 @@ def read_page(
     return collection.healing.run(look)
 
 
-def list_pages(
-    collection: Collection, on_progress: OnProgress | None = None
-) -> tuple[list[PageInfo], list[Incomplete]]:
+def list_pages(collection: Collection) -> tuple[list[PageInfo], list[Incomplete]]:
     def look() -> tuple[list[PageInfo], list[Incomplete]]:
-        notes = collection.freshen(on_progress)
+        notes = collection.freshen()
         with collection.store.snapshot() as snapshot:
             return snapshot.pages(), notes
 
@@ -229,7 +225,7 @@ def find_related(
         raise InvalidArgument(f"limit is {limit}.", hint="Ask for 1 or more.")
 
     def look() -> Related:
-        notes = collection.freshen(None) if as_of is None and collection.was_indexed else []
+        notes = collection.freshen() if as_of is None and collection.was_indexed else []
         with collection.store.snapshot(as_of) as snapshot:
             try:
                 wanted = resolve_target(snapshot, target)

@@ -22,7 +22,6 @@ from lookfar.store.keywords.analyser import has_cjk, terms_of
 from lookfar.text.parse.languages import detect_language
 
 if TYPE_CHECKING:
-    from lookfar.index.progress import OnProgress
     from lookfar.library import Library
     from lookfar.model import Page, PageInfo
 
@@ -58,7 +57,6 @@ def known_items(
     *,
     count: int = COUNT,
     seed: int = 0,
-    on_progress: OnProgress | None = None,
 ) -> list[Judged]:
     """Make up to ``count`` questions, spread evenly over the kinds as far as possible."""
     if count < 1:
@@ -67,7 +65,7 @@ def known_items(
     items = [
         _Item(name, info, format_address(name, info.uri) if several else info.uri)
         for name in library.collections
-        for info in library.pages(collection=name, on_progress=on_progress)[0]
+        for info in library.pages(collection=name)[0]
     ]
     documents = [item for item in items if not _is_code(item)]
     code = [item for item in items if _is_code(item)]

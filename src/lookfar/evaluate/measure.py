@@ -27,7 +27,6 @@ from lookfar.evaluate.targets import (
 )
 
 if TYPE_CHECKING:
-    from lookfar.index.progress import OnProgress
     from lookfar.library import Library
     from lookfar.model import Answer, Hit, Mode
 
@@ -49,7 +48,6 @@ def evaluate(
     as_of: int | None = None,
     label: str = "",
     settings: Mapping[str, Any] | None = None,
-    on_progress: OnProgress | None = None,
     on_question: OnQuestion | None = None,
 ) -> Results:
     """Ask every question and score the first ``k`` answers.
@@ -60,7 +58,7 @@ def evaluate(
         raise InvalidArgument("There are no questions.", hint="Give at least one.")
     if not 1 <= k <= _MAX_RESULTS:
         raise InvalidArgument(f"k is {k}.", hint=f"Choose 1 to {_MAX_RESULTS}.")
-    search = _Search(library, mode, as_of, on_progress)
+    search = _Search(library, mode, as_of)
     notes = _warm_up(search, judged, k)
     places = _find_targets(library, judged, as_of)
     scored: list[Scored] = []
@@ -96,7 +94,6 @@ class _Search:
     library: Library
     mode: Mode | None
     as_of: int | None
-    on_progress: OnProgress | None
 
     def ask(self, question: Judged, depth: int) -> Answer:
         try:
@@ -106,7 +103,6 @@ class _Search:
                 top_k=depth,
                 filters=question.filters,
                 as_of=self.as_of,
-                on_progress=self.on_progress,
             )
         except InvalidArgument as error:
             raise InvalidArgument(

@@ -13,11 +13,12 @@ from contextlib import closing
 from itertools import islice
 from typing import Any
 
+from lookfar.common.caller import Progress, check_cancelled, report_progress
 from lookfar.common.garbage import collecting_seldom
 from lookfar.config import EmbedSettings, Settings
 from lookfar.embed.providers import WITHOUT_MODEL, in_workers
 from lookfar.errors import InvalidArgument, ModelUnavailable
-from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
+from lookfar.index.progress import CheckpointTimer
 from lookfar.index.recipe import (
     CHUNKING,
     allowance_from,
@@ -56,7 +57,6 @@ class Build:
         store: Store,
         settings: Settings,
         embedder: Embedder | None,
-        on_progress: OnProgress | None = None,
         lane: Lane | None = None,
         given: VectorSource | None = None,
     ) -> None:
@@ -66,7 +66,6 @@ class Build:
         self._store = store
         self._settings = settings
         self._embedder = embedder
-        self._on_progress = on_progress or (lambda _: None)
         self._lane = lane
         self._given = given
         self._tally: Counter[str] = Counter()
@@ -154,17 +153,16 @@ class Build:
         done_files = done_bytes = 0
         total = Progress(0, len(changes.read), 0, changes.bytes)
         checkpoints = CheckpointTimer()
-        self._on_progress(total)
+        report_progress(total)
         for requests, outcomes in self._save_on_failure(writer, self._prepare(writer, changes)):
+            check_cancelled()
             for request, outcome in zip(requests, outcomes, strict=True):
                 self._apply(writer, request, outcome, known)
             if writer.fresh:
                 checkpoints.run_if_due(writer.checkpoint)
             done_files += len(requests)
             done_bytes += sum(request.file.fingerprint.size for request in requests)
-            self._on_progress(
-                Progress(done_files, total.total_files, done_bytes, total.total_bytes)
-            )
+            report_progress(Progress(done_files, total.total_files, done_bytes, total.total_bytes))
 
     def _save_on_failure(self, writer: Writer, outcomes: Batches) -> Batches:
         """Pass outcomes on; if the model fails, save what it made for the next build."""

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from lookfar.common.caller import Progress, check_cancelled, report_progress
 from lookfar.config import Settings
 from lookfar.index.commit_document import RENDERING, prepare_commit
 from lookfar.index.prepare import batched, embed
-from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
+from lookfar.index.progress import CheckpointTimer
 from lookfar.index.recipe import (
     CHUNKING,
     describe_format,
@@ -81,14 +82,12 @@ class HistoryBuild:
         store: Store,
         settings: Settings,
         embedder: Embedder | None,
-        on_progress: OnProgress | None = None,
     ) -> None:
         self._repository = repository
         self._collection = collection
         self._store = store
         self._settings = settings
         self._embedder = embedder
-        self._on_progress = on_progress or (lambda _: None)
         self._tally: Counter[str] = Counter()
         self._partial = is_partial(repository)
         self._policy = policy_from(settings)
@@ -218,7 +217,7 @@ class HistoryBuild:
         checkpoints = CheckpointTimer()
         sizes = sizes_from(self._settings)
         count = Words(self._embedder, by_length=sizes.by_length).count
-        self._on_progress(Progress(0, total, 0, 0))
+        report_progress(Progress(0, total, 0, 0))
         for outcome, commits, lines in (
             ("added", plan.new, diff_lines if diffs_now else 0),
             ("changed", plan.thin, diff_lines),
@@ -227,6 +226,7 @@ class HistoryBuild:
                 self._repository, commits, diff_lines=lines, hidden=self._is_hidden, mask=mask_diff
             )
             for batch in batched(prepare_commit(commit, sizes, count) for commit in stream):
+                check_cancelled()
                 embed(batch, self._embedder, writer.missing)
                 for prepared in batch:
                     prepared.version.settled = lines == diff_lines
@@ -236,7 +236,7 @@ class HistoryBuild:
                 done += len(batch)
                 if writer.fresh:
                     checkpoints.run_if_due(writer.checkpoint)
-                self._on_progress(Progress(done, total, size, size))
+                report_progress(Progress(done, total, size, size))
         if not diffs_now and diff_lines:
             self._tally["thin"] += len(plan.new)
         self._tally["text_bytes"] = size

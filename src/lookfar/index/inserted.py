@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import Any, Final
 from zlib import compress
 
+from lookfar.common.caller import Progress, check_cancelled, report_progress
 from lookfar.common.lines import Lines
 from lookfar.common.properties import VERSION as PROPERTIES
 from lookfar.common.properties import list_properties
@@ -24,7 +25,7 @@ from lookfar.config import Settings
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.errors import IndexCorrupt
 from lookfar.index.prepare import FASTEST, Prepared, batched, embed
-from lookfar.index.progress import CheckpointTimer, OnProgress, Progress
+from lookfar.index.progress import CheckpointTimer
 from lookfar.index.recipe import describe_format
 from lookfar.index.rederive import make_maker
 from lookfar.model import Fingerprint
@@ -240,7 +241,7 @@ class DocumentWriter:
             wait_seconds=PATIENCE,
         )
 
-    def renew(self, on_progress: OnProgress | None = None, *, rebuild: bool = False) -> int:
+    def renew(self, *, rebuild: bool = False) -> int:
         """Build the epoch that the settings ask for from the texts of the serving one.
 
         Return how many documents it has, or 0 if that epoch is serving already.
@@ -248,11 +249,11 @@ class DocumentWriter:
         with self._open_writer(rebuild=rebuild) as writer:
             if not writer.fresh:
                 return 0
-            done = self._carry_over(writer, on_progress)
+            done = self._carry_over(writer)
             writer.activate(self._make_manifest(added=done))
         return done
 
-    def salvage(self, why: str, on_progress: OnProgress | None = None) -> Rescue:
+    def salvage(self, why: str) -> Rescue:
         """Build a new epoch from the documents of a damaged one that still match their hash.
 
         The damaged epoch is kept aside. Return what was saved and what was lost.
@@ -270,7 +271,7 @@ class DocumentWriter:
             why=why,
             wait_seconds=PATIENCE,
         ) as (writer, rescue):
-            done = self._fill(writer, rescue.documents(), on_progress)
+            done = self._fill(writer, rescue.documents())
             # An empty database would look like one that never had documents.
             if not done and not rescue.complete:
                 raise IndexCorrupt(
@@ -282,26 +283,26 @@ class DocumentWriter:
             writer.activate(self._make_manifest(added=done))
         return rescue
 
-    def _carry_over(self, writer: Writer, on_progress: OnProgress | None = None) -> int:
+    def _carry_over(self, writer: Writer) -> int:
         """Copy the documents of the serving epoch into a new one."""
         if not self._store.exists:
             return 0
         done = writer.known()
         rest = (stored for stored in self._store.written() if stored.uri not in done)
-        return self._fill(writer, rest, on_progress, checkpoints=True) + len(done)
+        return self._fill(writer, rest, checkpoints=True) + len(done)
 
     def _fill(
         self,
         writer: Writer,
         documents: Iterable[StoredDocument],
-        on_progress: OnProgress | None = None,
         *,
         checkpoints: bool = False,
     ) -> int:
         """Store documents in a new epoch and return how many there are."""
-        report, timer = on_progress or (lambda _: None), CheckpointTimer()
+        timer = CheckpointTimer()
         done = size = 0
         for batch in batched(map(self._restore, documents)):
+            check_cancelled()
             prepared = [self._prepare(document) for document in batch]
             self._embed(prepared, writer)
             for item in prepared:
@@ -310,7 +311,7 @@ class DocumentWriter:
             done += len(batch)
             if checkpoints:
                 timer.run_if_due(writer.checkpoint)
-            report(Progress(done, done, size, size))
+            report_progress(Progress(done, done, size, size))
         return done
 
     @property

@@ -1,26 +1,12 @@
-"""How far an index pass has come, and when it saves what it has so far."""
+"""When an index pass saves what it has so far."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 _CHECKPOINT_SECONDS = 5.0
 _CHECKPOINT_SHARE = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a pass has come."""
-
-    files: int
-    total_files: int
-    bytes: int
-    total_bytes: int
-
-
-OnProgress = Callable[[Progress], None]
 
 
 class CheckpointTimer:

@@ -29,7 +29,6 @@ from lookfar.sources.globs import glob_matcher
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
-    from lookfar.index.progress import OnProgress
     from lookfar.ports import Reranker
     from lookfar.retrieve.ranking import Plan, Source
 
@@ -124,7 +123,6 @@ def open_sources(
     plans: Mapping[str, Plan],
     scope: Scope,
     stack: ExitStack,
-    on_progress: OnProgress | None,
 ) -> tuple[list[Source], list[Incomplete]]:
     """Open a snapshot of each collection until ``stack`` is closed.
 
@@ -141,7 +139,7 @@ def open_sources(
         plan = plans[name]
         if is_memories(collection):
             plan = _hide_superseded(plan)
-        context = collection.open_snapshot(plan, scope.as_of, on_progress)
+        context = collection.open_snapshot(plan, scope.as_of)
         try:
             plan, snapshot, own_notes = stack.enter_context(context)
         except (IOFailed, IndexBusy, NotFound) as error:
@@ -222,7 +220,6 @@ def name_collection(name: str, notes: Sequence[Incomplete]) -> list[Incomplete]:
 def retry_healed(
     ask: Callable[[], T],
     selected: Mapping[str, Collection],
-    on_progress: OnProgress | None,
 ) -> tuple[T, list[Incomplete]]:
     """Call ``ask``; heal each collection that turns out to be damaged, once, and ask again."""
     healed: list[Incomplete] = []
@@ -235,7 +232,7 @@ def retry_healed(
             if damaged is None:
                 raise
             candidates.remove(damaged)
-            healed.append(damaged.heal(damage, on_progress))
+            healed.append(damaged.heal(damage))
         except (LookfarError, Closing, MemoryError):
             raise
         except Exception as error:
@@ -244,7 +241,7 @@ def retry_healed(
             if cause is None:
                 raise
             candidates.remove(cause[0])
-            healed.append(cause[0].heal(cause[1], on_progress))
+            healed.append(cause[0].heal(cause[1]))
 
 
 def explain_empty(

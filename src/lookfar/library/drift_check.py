@@ -13,10 +13,9 @@ from lookfar.retrieve.drift.find_drifts import Checked, find_drifts
 if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
     from lookfar.collections.folder import Folder
-    from lookfar.index.progress import OnProgress
 
 
-def check_drift(members: Members, collection: str, on_progress: OnProgress | None) -> DriftReport:
+def check_drift(members: Members, collection: str) -> DriftReport:
     """Return the places in documents that name what is gone, and mark their passages."""
     folder = members.folder(collection)
     name = collection or members.only_name
@@ -27,7 +26,7 @@ def check_drift(members: Members, collection: str, on_progress: OnProgress | Non
     ]
 
     def look() -> tuple[int, list[Checked], list[Incomplete]]:
-        notes = folder.freshen(on_progress)
+        notes = folder.freshen()
         with folder.store.snapshot() as snapshot:
             checked = [
                 find_drifts(snapshot, history.repository, *places)
@@ -36,7 +35,7 @@ def check_drift(members: Members, collection: str, on_progress: OnProgress | Non
             ]
             return snapshot.generation, checked, notes
 
-    generation, checked, notes = folder.healing.run(look, on_progress)
+    generation, checked, notes = folder.healing.run(look)
     drifts: list[Drift] = [drift for part in checked for drift in part.drifts]
     drifts.sort(key=lambda drift: (drift.uri, drift.line, drift.name))
     folder.drift_marks.save(drifts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -64,12 +63,12 @@ def edit(
     folder.refuse_sealed()
     folder.settle()
     if any(_renames_document(change) for change in changes):
-        folder.first_index(None)  # Only an index knows the links to a document.
+        folder.first_index()  # Only an index knows the links to a document.
     unsure = ""
     if any(change.op in _CHANGES_LINKS for change in changes):
         unsure = "this folder was never indexed"
         if folder.was_indexed:  # Backlinks come from the index.
-            notes = folder.healing.run_when_ready(partial(folder.freshen, None))
+            notes = folder.healing.run_when_ready(folder.freshen)
             unsure = "; ".join(note.detail for note in notes)
     editor = folder.editor(name, unsure)
     try:

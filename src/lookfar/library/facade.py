@@ -19,6 +19,7 @@ from lookfar import config
 from lookfar.collections.databases import Databases, Documents
 from lookfar.collections.folder import Folder
 from lookfar.collections.outside.opened import OutsideSources
+from lookfar.common.caller import called_by
 from lookfar.common.lazy import LazyModule
 from lookfar.errors import InvalidArgument
 from lookfar.library import searching
@@ -76,11 +77,11 @@ if TYPE_CHECKING:
     from lookfar.collections.file_collection import Files
     from lookfar.collections.memories import Memories
     from lookfar.collections.similar import Similar
+    from lookfar.common.caller import OnProgress
     from lookfar.config import SearchSettings, Settings
     from lookfar.edit.memories import MemoryFolder
     from lookfar.edit.memory_file import Memory
     from lookfar.index.keeper import Pass
-    from lookfar.index.progress import OnProgress
     from lookfar.library import edit_documents, filter_values, reading, upkeep
     from lookfar.library import reading as part_reading
     from lookfar.library.outside import SourceManager
@@ -230,24 +231,23 @@ class Library:
         ``only`` names the documents to look at. Raises ``IndexBusy`` if another process is still
         writing after ``wait_seconds``. A damaged index is set aside and rebuilt.
         """
-        return self._members.find(collection).index(
-            rebuild=rebuild, only=only, on_progress=on_progress, wait_seconds=wait_seconds
-        )
+        with called_by(on_progress=on_progress):
+            return self._members.find(collection).index(
+                rebuild=rebuild, only=only, wait_seconds=wait_seconds
+            )
 
-    def first_index(self, *, on_progress: OnProgress | None = None) -> None:
+    def first_index(self) -> None:
         """Index the folders that were never indexed, as a search does before it answers."""
         for folder in self._members.folders.values():
-            folder.first_index(on_progress)
+            folder.first_index()
 
-    def freshen(
-        self, *, on_progress: OnProgress | None = None
-    ) -> dict[str, tuple[Incomplete, ...]] | None:
+    def freshen(self) -> dict[str, tuple[Incomplete, ...]] | None:
         """Bring every index up to date as a search does, for processes that only read them.
 
         Return what may still be missing, by the place of the index; None if a folder was never
         indexed.
         """
-        return upkeep.freshen_indexed(self._members, on_progress)
+        return upkeep.freshen_indexed(self._members)
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         """Return what is indexed; with ``check``, compare the disk with it."""
@@ -275,9 +275,8 @@ class Library:
 
         ``on_step`` is called with the collection and what is being checked.
         """
-        return upkeep.verify_all(
-            self._members, repair=repair, on_step=on_step, on_progress=on_progress
-        )
+        with called_by(on_progress=on_progress):
+            return upkeep.verify_all(self._members, repair=repair, on_step=on_step)
 
     def why(self, path: str, *, collection: str = "") -> Ruling:
         """Return which rule admits or refuses a path below a folder, and where that rule is."""
@@ -337,7 +336,8 @@ class Library:
         """
         question = Question(query, mode, top_k, hypothesis, explain, focus, tuned, answering, units)
         scope = self._make_scope(collections, filters, as_of, commits, memories, sources)
-        return searching.search(self._members, question, scope, on_progress)
+        with called_by(on_progress=on_progress):
+            return searching.search(self._members, question, scope)
 
     def list_documents(
         self,
@@ -351,7 +351,6 @@ class Library:
         memories: bool = False,
         sources: bool = False,
         newest_first: bool = False,
-        on_progress: OnProgress | None = None,
     ) -> Listing:
         """Return the documents that filters admit, by collection and URI; the latest commits first.
 
@@ -363,7 +362,7 @@ class Library:
         """
         scope = self._make_scope(collections, filters, as_of, commits, memories, sources)
         return searching.list_documents(
-            self._members, scope, limit, offset, on_progress, newest_first=newest_first
+            self._members, scope, limit, offset, newest_first=newest_first
         )
 
     def why_not(self, query: str, uri: str, **options: Any) -> WhyNot:
@@ -386,7 +385,6 @@ class Library:
         top_k: int | None = None,
         having: Mapping[str, Any] | None = None,
         order: Literal["vector", "hybrid"] | None = None,
-        on_progress: OnProgress | None = None,
     ) -> tuple[list[Similar], tuple[Incomplete, ...]]:
         """Return the inserted chunks nearest to a text, with their cosine distance, and notes on
         what may be missing; only from documents whose metadata has the values of ``having``.
@@ -405,7 +403,6 @@ class Library:
             top_k=top_k,
             having=having,
             order=order or ("vector" if self.settings.documents.order == "vector" else "hybrid"),
-            on_progress=on_progress,
         )
 
     def grep(
@@ -425,7 +422,6 @@ class Library:
         commits: bool = False,
         memories: bool = False,
         sources: bool = False,
-        on_progress: OnProgress | None = None,
     ) -> Matches:
         """Return every line that contains a text or, with ``regex``, matches an expression.
 
@@ -449,7 +445,6 @@ class Library:
             max_matches_per_file=max_matches_per_file,
             limit=limit,
             offset=offset,
-            on_progress=on_progress,
         )
 
     def drift(self, *, collection: str = "", on_progress: OnProgress | None = None) -> DriftReport:
@@ -460,7 +455,8 @@ class Library:
         """
         from lookfar.library.drift_check import check_drift
 
-        return check_drift(self._members, collection, on_progress)
+        with called_by(on_progress=on_progress):
+            return check_drift(self._members, collection)
 
     def record_answer(self, collection: str, tokens: int, document_tokens: int) -> None:
         """Count an answer that was given: its tokens, and those of the files it cites."""
@@ -521,14 +517,11 @@ class Library:
         *,
         collection: str = "",
         as_of: int | None = None,
-        on_progress: OnProgress | None = None,
     ) -> Page:
         """Return a document as it is indexed, with its chunks, now or in a generation."""
         member = self._members.find(collection)
         name = collection or self.collection
-        return collection_reading.read_page(
-            member, uri, as_of=as_of, name=name, on_progress=on_progress
-        )
+        return collection_reading.read_page(member, uri, as_of=as_of, name=name)
 
     def versions(self, uri: str, *, collection: str = "") -> list[DocumentVersion]:
         """Return the texts that a document had in the kept generations, the oldest first.
@@ -540,11 +533,9 @@ class Library:
         member = self._members.find(collection)
         return member.healing.run(partial(list_versions, member, uri))
 
-    def pages(
-        self, *, collection: str = "", on_progress: OnProgress | None = None
-    ) -> tuple[list[PageInfo], list[Incomplete]]:
+    def pages(self, *, collection: str = "") -> tuple[list[PageInfo], list[Incomplete]]:
         """Return every document that has text, by URI, and notes on what may be missing."""
-        return collection_reading.list_pages(self._members.find(collection), on_progress)
+        return collection_reading.list_pages(self._members.find(collection))
 
     def related(
         self,
@@ -640,7 +631,6 @@ class Library:
         *,
         filters: Filters | None = None,
         limit: int = 20,
-        on_progress: OnProgress | None = None,
     ) -> tuple[tuple[CommitInfo, ...], tuple[Incomplete, ...]]:
         """Return the newest commits of all repositories, and notes on what may be missing.
 
@@ -648,7 +638,7 @@ class Library:
         those that changed this note.
         """
         wanted = reading.resolve_touched_note(self._members, filters or Filters())
-        return reading.latest_commits(self._members, wanted, limit, on_progress)
+        return reading.latest_commits(self._members, wanted, limit)
 
     def commit(self, name: str, uri: str) -> CommitInfo:
         """Return author, time and title of a commit of the collection ``name``."""

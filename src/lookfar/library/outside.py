@@ -19,7 +19,6 @@ from lookfar.model import NamedStatus, OutsideSource, PackReport, SourceChange, 
 if TYPE_CHECKING:
     from lookfar.collections.outside.fetching import OnFetch
     from lookfar.collections.outside.opened import OutsideSources
-    from lookfar.index.progress import OnProgress
     from lookfar.library.members import Members
     from lookfar.sources.pack_format import Sign
 
@@ -90,7 +89,6 @@ class SourceManager:
         status: NamedStatus,
         *,
         on_fetch: OnFetch | None = None,
-        on_progress: OnProgress | None = None,
     ) -> SourceChange:
         """Fetch a source that a project names. The caller has shown it to the user, who agreed.
 
@@ -131,7 +129,7 @@ class SourceManager:
                     pinned=entry.pin,
                 )
 
-            change = self._fetch(fresh.name, describe, on_fetch, on_progress)
+            change = self._fetch(fresh.name, describe, on_fetch)
         if status.stored and status.stored != change.source.name:
             self._detach(status.stored, status.folder, key)
         return change
@@ -144,7 +142,6 @@ class SourceManager:
         everywhere: bool = False,
         options: Mapping[str, str | int | bool] | None = None,
         on_fetch: OnFetch | None = None,
-        on_progress: OnProgress | None = None,
     ) -> SourceChange:
         """Fetch a site, repository, archive or folder, and index it.
 
@@ -157,14 +154,13 @@ class SourceManager:
         source = recognise(origin, name, options)
         folders = () if everywhere else self._real_folders()
         source = replace(source, folders=folders)
-        return self._fetch(source.name, partial(_merge_added, source), on_fetch, on_progress)
+        return self._fetch(source.name, partial(_merge_added, source), on_fetch)
 
     def update(
         self,
         names: Sequence[str] = (),
         *,
         on_fetch: OnFetch | None = None,
-        on_progress: OnProgress | None = None,
     ) -> list[SourceChange]:
         """Fetch what changed of the named sources, or of all that are not pinned or packages.
 
@@ -181,7 +177,7 @@ class SourceManager:
         for source in chosen:
             describe = partial(_require_unpinned, source.name)
             try:
-                changes.append(self._fetch(source.name, describe, on_fetch, on_progress))
+                changes.append(self._fetch(source.name, describe, on_fetch))
             except LookfarError as error:
                 if names:
                     raise
@@ -266,7 +262,6 @@ class SourceManager:
         name: str,
         describe: Describe,
         on_fetch: OnFetch | None,
-        on_progress: OnProgress | None,
     ) -> SourceChange:
         """Fetch a source and index it. ``describe`` is called once nothing else can change it."""
         from lookfar.collections.outside.fetching import Request, find_fetcher
@@ -304,7 +299,7 @@ class SourceManager:
                 raise
         collection = self._outside.open(name)
         try:
-            report = collection.index(on_progress=on_progress)
+            report = collection.index()
         except LookfarError:
             if known is None and source.kind == "pack":
                 self.remove(name)

@@ -53,7 +53,6 @@ from lookfar.retrieve.locate.target import parse_target
 if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
     from lookfar.collections.outside.collection import Outside
-    from lookfar.index.progress import OnProgress
 
 _FULL_NAME: Final = re.compile(
     r"((?:@[\w.-]+/)?[^\W\d][\w-]*)(?:\.|::)([^\W\d][\w$]*(?:(?:\.|::)[^\W\d][\w$]*)*)"
@@ -440,7 +439,7 @@ def list_indexed(members: Members) -> list[Listed]:
 
 
 def latest_commits(
-    members: Members, filters: Filters, limit: int, on_progress: OnProgress | None
+    members: Members, filters: Filters, limit: int
 ) -> tuple[tuple[CommitInfo, ...], tuple[Incomplete, ...]]:
     from lookfar.retrieve.question.plan import check_filters
 
@@ -452,7 +451,7 @@ def latest_commits(
     histories = require_histories(members)
     for name, history in histories.items():
         try:
-            latest, own_notes = history.latest(filters, limit, on_progress)
+            latest, own_notes = history.latest(filters, limit)
         except RepositoryRefused as error:
             # A repository that must not be read does not hide the others.
             if len(histories) == 1:

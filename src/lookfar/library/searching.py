@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from lookfar.common.caller import check_cancelled
 from lookfar.common.garbage import collecting_seldom
 from lookfar.common.skip_reasons import PARTLY, UNREAD
 from lookfar.errors import InvalidArgument, ModelUnavailable
@@ -39,7 +40,6 @@ from lookfar.retrieve.ranking import Results, Source
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.config import SearchSettings
-    from lookfar.index.progress import OnProgress
     from lookfar.ports import Facts
     from lookfar.retrieve.grep.matching_lines import GrepResult
     from lookfar.retrieve.ranking import Plan
@@ -72,12 +72,10 @@ class Question:
         return self.tuned or members.settings.search
 
 
-def search(
-    members: Members, question: Question, scope: Scope, on_progress: OnProgress | None
-) -> Answer:
+def search(members: Members, question: Question, scope: Scope) -> Answer:
     started = time.perf_counter()
     if scope.filters and not str(question.text).strip() and not question.hypothesis:
-        return _list_instead(members, question, scope, on_progress, started)
+        return _list_instead(members, question, scope, started)
     members.settle()
     settings, filters = question.settings(members), scope.filters
     history = scope.commits and asks_for_history(question.text)
@@ -96,9 +94,7 @@ def search(
 
     def answer() -> tuple[Results, dict[str, int]]:
         with ExitStack() as stack:
-            sources, notes = open_sources(
-                members, selected, planned.by_name, scope, stack, on_progress
-            )
+            sources, notes = open_sources(members, selected, planned.by_name, scope, stack)
             if not sources:
                 return Results([], notes), {}
             rank = question.answering or _usual_answering(settings, filters)
@@ -114,7 +110,7 @@ def search(
         return results._replace(hits=hits, notes=[*notes, *results.notes]), generations
 
     with collecting_seldom():
-        (results, generations), healed = retry_healed(answer, selected, on_progress)
+        (results, generations), healed = retry_healed(answer, selected)
     results = results._replace(
         hits=[*results.hits, *_find_in_packages(members, question, scope, results)]
     )
@@ -151,7 +147,7 @@ def _find_in_packages(
     if not named:
         return []
     within = Scope(tuple(named), Filters())
-    answer = search(members, replace(question, top_k=free, hypothesis=""), within, None)
+    answer = search(members, replace(question, top_k=free, hypothesis=""), within)
     return [] if answer.confidence == "low" else list(answer.hits)
 
 
@@ -258,12 +254,11 @@ def _list_instead(
     members: Members,
     question: Question,
     scope: Scope,
-    on_progress: OnProgress | None,
     started: float,
 ) -> Answer:
     """Answer a question without words with the documents that its filters admit."""
     limit = question.settings(members).top_k if question.top_k is None else question.top_k
-    listing = list_documents(members, scope, limit, 0, on_progress, newest_first=True)
+    listing = list_documents(members, scope, limit, 0, newest_first=True)
     took = (time.perf_counter() - started) * 1000
     return Answer(
         question.text, "keyword", (), listing.generations, took, listing.incomplete,
@@ -276,7 +271,6 @@ def list_documents(
     scope: Scope,
     limit: int,
     offset: int,
-    on_progress: OnProgress | None,
     *,
     newest_first: bool = False,
 ) -> Listing:
@@ -323,7 +317,7 @@ def list_documents(
         return Results([], [], listed=total)
 
     question = Question(ANY_WORDS, mode="keyword", top_k=limit, answering=gather)
-    answer = search(members, question, scope, on_progress)
+    answer = search(members, question, scope)
     return Listing(tuple(documents), total, answer.generations, answer.incomplete)
 
 
@@ -358,7 +352,6 @@ def grep(
     max_matches_per_file: int,
     limit: int,
     offset: int,
-    on_progress: OnProgress | None,
 ) -> Matches:
     from lookfar.retrieve.grep.matcher import make_matcher
     from lookfar.retrieve.grep.matching_lines import grep, make_limits
@@ -374,15 +367,15 @@ def grep(
     def answer() -> tuple[GrepResult, list[Incomplete], dict[str, int]]:
         with ExitStack() as stack:
             plans = dict.fromkeys(selected, plan)
-            sources, notes = open_sources(members, selected, plans, scope, stack, on_progress)
-            result = grep(sources, matcher, window, _check_cancelled(on_progress))
+            sources, notes = open_sources(members, selected, plans, scope, stack)
+            result = grep(sources, matcher, window, check_cancelled)
             if not result.matches and sources:
                 notes += explain_empty(members, scope.filters, sources)
             notes += note_unsearched(sources, scope.filters, UNREAD)
             generations = {source.collection: source.snapshot.generation for source in sources}
             return result, notes, generations
 
-    (result, notes, generations), healed = retry_healed(answer, selected, on_progress)
+    (result, notes, generations), healed = retry_healed(answer, selected)
     return Matches(
         pattern=pattern,
         mode="regex" if regex else "literal",
@@ -395,14 +388,3 @@ def grep(
         took_ms=(time.perf_counter() - started) * 1000,
         incomplete=(*healed, *notes, *result.notes),
     )
-
-
-def _check_cancelled(on_progress: OnProgress | None) -> Callable[[], None]:
-    """Return a callback that lets a cancelled call stop; it reports no progress."""
-    from lookfar.index.progress import Progress
-
-    def check() -> None:
-        if on_progress is not None:
-            on_progress(Progress(0, 0, 0, 0))
-
-    return check

@@ -25,7 +25,6 @@ from lookfar.model import Filters
 if TYPE_CHECKING:
     from lookfar.collections.databases import Documents
     from lookfar.collections.similar import Similar
-    from lookfar.index.progress import OnProgress
     from lookfar.library.members import Members
     from lookfar.model import Hit, Incomplete
 
@@ -40,7 +39,6 @@ def find_similar(
     top_k: int | None,
     having: Mapping[str, Any] | None,
     order: Order,
-    on_progress: OnProgress | None,
 ) -> tuple[list[Similar], tuple[Incomplete, ...]]:
     """Return the inserted chunks nearest to a text, and notes on what may be missing."""
     documents = members.database(database)
@@ -50,10 +48,10 @@ def find_similar(
     started, measured = time.perf_counter(), Measured()
     if order == "vector":
         wanted = members.settings.search.top_k if top_k is None else top_k
-        hits, notes = _find_by_vector(members, documents, text, wanted, filters, on_progress)
+        hits, notes = _find_by_vector(members, documents, text, wanted, filters)
         measured.by_meaning = True
     else:
-        hits, notes = _find_hybrid(members, documents, text, top_k, filters, measured, on_progress)
+        hits, notes = _find_hybrid(members, documents, text, top_k, filters, measured)
     chunks = describe_chunks(documents, hits, measured)
     log_timing("find", started, documents.database, len(chunks))
     return chunks, notes
@@ -65,7 +63,6 @@ def _find_by_vector(
     text: str,
     top_k: int,
     filters: Filters,
-    on_progress: OnProgress | None,
 ) -> tuple[list[Hit], tuple[Incomplete, ...]]:
     """Compare every chunk with the text; a model that fails or is missing is an error."""
     from lookfar.retrieve.question.plan import make_vector_plan
@@ -83,11 +80,11 @@ def _find_by_vector(
     def answer() -> tuple[list[Hit], list[Incomplete]]:
         with ExitStack() as stack:
             selected = {documents.name: documents}
-            sources, notes = open_sources(members, selected, plans, scope, stack, on_progress)
+            sources, notes = open_sources(members, selected, plans, scope, stack)
             hits, changed = nearest_by_vector(sources[0], top_k)
             return hits, [*notes, *changed]
 
-    (hits, notes), healed = retry_healed(answer, {documents.name: documents}, on_progress)
+    (hits, notes), healed = retry_healed(answer, {documents.name: documents})
     return hits, (*healed, *notes)
 
 
@@ -98,7 +95,6 @@ def _find_hybrid(
     top_k: int | None,
     filters: Filters,
     measured: Measured,
-    on_progress: OnProgress | None,
 ) -> tuple[list[Hit], tuple[Incomplete, ...]]:
     """Find candidates by meaning and by words, as in any search."""
     question = Question(
@@ -107,7 +103,7 @@ def _find_hybrid(
         tuned=settings_for(members.settings.search),
         answering=partial(nearest, measured=measured),
     )
-    answer = search(members, question, Scope((documents.name,), filters), on_progress)
+    answer = search(members, question, Scope((documents.name,), filters))
     without_model = [note for note in answer.incomplete if note.reason == "no_model"]
     if without_model and documents.embedder is not None and not measured.by_meaning:
         raise ModelUnavailable(

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.collections.commits import Commits
     from lookfar.collections.file_collection import Files
-    from lookfar.index.progress import OnProgress
     from lookfar.model import Incomplete, Status, Verified
 
 
@@ -41,9 +40,7 @@ def list_statuses(members: Members) -> tuple[Status, ...]:
     return (*folders, *others)
 
 
-def freshen_indexed(
-    members: Members, on_progress: OnProgress | None
-) -> dict[str, tuple[Incomplete, ...]] | None:
+def freshen_indexed(members: Members) -> dict[str, tuple[Incomplete, ...]] | None:
     """Bring every index up to date as far as a search does; return the notes by their place.
 
     Return None if a folder has no index yet. There are no notes on a collection that cannot be
@@ -61,7 +58,7 @@ def freshen_indexed(
     for collection in (*members.folders.values(), *companions.values()):
         with suppress(LookfarError):
             if collection.indexed:
-                notes[collection.place] = tuple(collection.freshen(on_progress))
+                notes[collection.place] = tuple(collection.freshen())
     return notes
 
 
@@ -70,7 +67,6 @@ def verify_all(
     *,
     repair: bool,
     on_step: Callable[[str, str], None] | None,
-    on_progress: OnProgress | None,
 ) -> tuple[Verified, ...]:
     # Databases belong to no folder: they are verified wherever this is called.
     collections: dict[str, Collection] = {
@@ -85,7 +81,6 @@ def verify_all(
             repair=repair,
             collection=name,
             on_step=partial(on_step, name) if on_step is not None else None,
-            on_progress=on_progress,
         )
         for name, collection in (indexed or members.folders).items()
     )

@@ -23,8 +23,8 @@ from anyio.from_thread import BlockingPortal
 
 from lookfar.collections.folder import Folder
 from lookfar.collections.healing import BackgroundHealing
+from lookfar.common.caller import called_by, check_cancelled
 from lookfar.index.build import Build
-from lookfar.index.progress import Progress
 from lookfar.library import Library
 from lookfar.serve.daemon import services
 from lookfar.serve.daemon.endpoint import ClientRequest
@@ -164,7 +164,7 @@ def gate(threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> Iterat
     def held(self: Build, **how: Any) -> Any:
         gate.begun.set()
         while not gate.open.wait(0.05):
-            self._on_progress(Progress(1, 10, 1, 10))
+            check_cancelled()
         return run(self, **how)
 
     monkeypatch.setattr(Build, "run", held)
@@ -257,8 +257,14 @@ class Left(Exception):
     """The client has disconnected."""
 
 
-def leaving(_now: Progress) -> None:
-    raise Left
+def call_and_leave(ask: Callable[..., object], **arguments: Any) -> None:
+    """Call a function for a client that leaves while it waits."""
+
+    def check() -> None:
+        raise Left
+
+    with called_by(check=check):
+        ask(**arguments)
 
 
 def opened_twice(root: Path, settings: dict[str, Any]) -> tuple[Folder, Folder]:
@@ -276,7 +282,7 @@ def test_waiting_for_a_build_is_given_up(
     assert gate.begun.wait(DEADLINE)
     for wait in (folder.index, folder.first_index):
         with pytest.raises(Left):
-            threads.submit(wait, on_progress=leaving).result(DEADLINE)
+            threads.submit(call_and_leave, wait).result(DEADLINE)
     assert not building.done()
     gate.open.set()
     assert building.result(DEADLINE).generation == 1
@@ -290,7 +296,7 @@ def test_waiting_for_another_process_is_given_up(
     gets its pass when the other one is done."""
     one, other = opened_twice(docs, settings)
     with one.store.writer("other", 64, about={}, retain=3):
-        given_up = threads.submit(other.index, on_progress=leaving, wait_seconds=600.0)
+        given_up = threads.submit(call_and_leave, other.index, wait_seconds=600.0)
         with pytest.raises(Left):
             given_up.result(DEADLINE)
         staying = threads.submit(other.index, wait_seconds=DEADLINE)

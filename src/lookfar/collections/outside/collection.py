@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lookfar.collections.collection import OpenModel
     from lookfar.config import Settings
     from lookfar.edit.editor import Editor
-    from lookfar.index.progress import OnProgress
     from lookfar.model import Filters, Incomplete, IndexReport, OutsideSource
 
 OUTSIDE_KINDS: Final = frozenset(("sources", "deps"))
@@ -58,7 +57,6 @@ class Outside(Files):
         *,
         rebuild: bool = False,
         only: Several[str] | None = None,
-        on_progress: OnProgress | None = None,
         wait_seconds: float = 0.0,
         many: bool = True,
     ) -> IndexReport:
@@ -71,7 +69,6 @@ class Outside(Files):
         report = super().index(
             rebuild=rebuild,
             only=only,
-            on_progress=on_progress,
             wait_seconds=wait_seconds,
             many=many,
         )
@@ -82,14 +79,14 @@ class Outside(Files):
         self._stamp, self._origins = stamp, None
         return report
 
-    def freshen(self, on_progress: OnProgress | None) -> list[Incomplete]:
+    def freshen(self) -> list[Incomplete]:
         """Index the files if an update changed them since; only a folder elsewhere is compared."""
         if self.described.kind == "folder":
-            return super().freshen(on_progress)
+            return super().freshen()
         if self.sealed:
             return []
         if self.healing.rebuilding or not self.store.exists:
-            return super().freshen(on_progress)
+            return super().freshen()
         with suppress(IndexBusy):  # Another process is finishing it; the index is still whole.
             self.shelf.finish(self.name)
         if self.store.held() is not None:
@@ -97,7 +94,7 @@ class Outside(Files):
         stamp = self.shelf.stamp(self.name)
         is_new = stamp != self._stamp and self._read_seen() != self.shelf.get(self.name).digest
         if is_new or self.store.fingerprint() != epoch_fingerprint(self.settings, self.embedder):
-            self.index(on_progress=on_progress)
+            self.index()
         elif stamp != self._stamp:
             self.described, self._stamp = self.shelf.get(self.name), stamp
             self._origins = None

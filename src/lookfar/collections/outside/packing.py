@@ -47,7 +47,7 @@ def pack_source(collection: Outside, path: Path, sign: Sign | None = None) -> Pa
         raise InvalidArgument(
             f"The folder {path.parent} does not exist.", hint="Create it, or choose another one."
         )
-    collection.freshen(None)
+    collection.freshen()
     with collection.store.snapshot() as snapshot:
         packing = _Packing(collection, snapshot)
         manifest = packing.survey()

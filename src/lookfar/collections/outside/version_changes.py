@@ -76,7 +76,7 @@ def compare_versions(package: str, older: Outside, newer: Outside) -> VersionCha
 
 def _read_texts(outside: Outside) -> dict[str, str]:
     """Return the indexed texts of a package by URI."""
-    outside.freshen(None)
+    outside.freshen()
     with outside.store.snapshot() as snapshot:
         texts = ((uri, snapshot.text(uri)) for uri in snapshot.uris(""))
         return {uri: text for uri, text in texts if text is not None}

@@ -31,7 +31,7 @@ def drift(path: str, quiet: bool, as_json: bool, **options: Any) -> int:
     """
     with open_library((path,), options) as library:
         names = ", ".join(library.collections)
-        with progress.show_progress(names, quiet=quiet, at_once=False) as on_progress:
-            report = library.drift(on_progress=on_progress)
+        with progress.show_progress(names, quiet=quiet, at_once=False):
+            report = library.drift()
     write_result(as_json, "drift", report)
     return CHECK_FAILED if report.drifts else 0

@@ -272,9 +272,9 @@ class _Runner:
         count = COUNT if count is None else count
         with (
             open_configuration(self._paths, configuration, **self._index_folders()) as library,
-            progress.show_progress(", ".join(library.collections), at_once=False) as on_progress,
+            progress.show_progress(", ".join(library.collections), at_once=False),
         ):
-            questions = known_items(library, count=count, seed=seed, on_progress=on_progress)
+            questions = known_items(library, count=count, seed=seed)
         return questions, f"made from the folder itself (seed {seed})"
 
     def embed_passages(self, configuration: Configuration) -> None:
@@ -293,7 +293,7 @@ class _Runner:
 
         with (
             open_configuration(self._paths, configuration, **self._index_folders()) as library,
-            progress.show_progress(", ".join(library.collections), at_once=False) as on_progress,
+            progress.show_progress(", ".join(library.collections), at_once=False),
             _count_questions(configuration.label) as on_question,
         ):
             return evaluate(
@@ -303,7 +303,6 @@ class _Runner:
                 as_of=configuration.as_of,
                 label=configuration.label,
                 settings=configuration.settings,
-                on_progress=on_progress,
                 on_question=on_question,
             )
 

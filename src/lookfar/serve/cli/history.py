@@ -60,21 +60,21 @@ def history(query: str, limit: int, path: str, as_json: bool, **options: Any) ->
     hits: tuple[Hit, ...] = ()
     with (
         open_library(path, options) as library,
-        progress.show_progress("history", quiet=as_json, at_once=False) as on_progress,
+        progress.show_progress("history", quiet=as_json, at_once=False),
     ):
         if query and not is_link(query):
-            commits, hits, notes = _search_commits(library, query, filters, limit, on_progress)
+            commits, hits, notes = _search_commits(library, query, filters, limit)
         else:
-            commits, notes = library.history(filters=filters, limit=limit, on_progress=on_progress)
+            commits, notes = library.history(filters=filters, limit=limit)
     write_result(as_json, "history", commits, hits, notes, query)
 
 
 def _search_commits(
-    library: Library, query: str, filters: Filters, limit: int, on_progress: Any
+    library: Library, query: str, filters: Filters, limit: int
 ) -> tuple[tuple[CommitInfo, ...], tuple[Hit, ...], tuple[Incomplete, ...]]:
     """Return the commits that match, each with its best passage."""
-    library.history(limit=1, on_progress=on_progress)  # Raises if there is no repository.
-    answer = library.search(query, top_k=limit, filters=filters, on_progress=on_progress)
+    library.history(limit=1)  # Raises if there is no repository.
+    answer = library.search(query, top_k=limit, filters=filters)
     best = {(hit.collection, hit.uri): hit for hit in reversed(answer.hits)}
     ranked = sorted(best.values(), key=answer.hits.index)
     commits = tuple(library.commit(hit.collection, hit.uri) for hit in ranked)

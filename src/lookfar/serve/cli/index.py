@@ -139,8 +139,8 @@ def _index_folders(
         loss = folder.describe_rebuild(wanted=rebuild)
         if loss and not quiet:
             click.echo(f"Rebuilding the index of {safe_name(name)}{loss}.", err=True)
-        with progress.show_progress(name, quiet=quiet) as on_progress:
-            report = folder.index(rebuild=rebuild, on_progress=on_progress)
+        with progress.show_progress(name, quiet=quiet):
+            report = folder.index(rebuild=rebuild)
         if quality:
             embed_folder(folder, quiet)
         if as_json:

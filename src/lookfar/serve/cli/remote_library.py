@@ -6,10 +6,11 @@ It never starts a daemon; if none runs, the command opens the library itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lookfar import errors
+from lookfar.common.caller import Progress, report_progress
 from lookfar.errors import IOFailed, LookfarError
 from lookfar.model import (
     Answer,
@@ -57,13 +58,13 @@ class RemoteLibrary:
             self._about_cache = dict(self._call("about", {}))
         return self._about_cache
 
-    def search(self, query: str, *, filters: Filters, on_progress: Any, **given: Any) -> Answer:
+    def search(self, query: str, *, filters: Filters, **given: Any) -> Answer:
         arguments = {"query": query, "filters": to_plain(filters), **given}
-        return from_plain(Answer, self._call("search", arguments, on_progress))
+        return from_plain(Answer, self._call("search", arguments))
 
-    def grep(self, pattern: str, *, filters: Filters, on_progress: Any, **given: Any) -> Matches:
+    def grep(self, pattern: str, *, filters: Filters, **given: Any) -> Matches:
         arguments = {"pattern": pattern, "filters": to_plain(filters), **given}
-        return from_plain(Matches, self._call("grep", arguments, on_progress))
+        return from_plain(Matches, self._call("grep", arguments))
 
     def read(self, target: str) -> Reading:
         return from_plain(Reading, self._call("read", {"target": target}))
@@ -94,7 +95,6 @@ class RemoteLibrary:
         self,
         method: str,
         arguments: Mapping[str, Any],
-        on_progress: Callable[[Any], None] | None = None,
     ) -> Any:
         request = {"method": method, "arguments": dict(arguments)}
         try:
@@ -105,10 +105,7 @@ class RemoteLibrary:
                     raise _rebuild_error(response["error"])
                 if "progress" not in response:
                     return response["result"]
-                if on_progress is not None:
-                    from lookfar.index.progress import Progress
-
-                    on_progress(Progress(*response["progress"]))
+                report_progress(Progress(*response["progress"]))
         except OSError as error:
             raise IOFailed(
                 "The daemon ended before it answered.",

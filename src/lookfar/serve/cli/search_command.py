@@ -162,11 +162,9 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
             refuse_broad_folders(path)
             _check_question(clean_text(query), filters, options)
             click.echo("This folder is not indexed yet: indexing it first.", err=True)
-        with progress.show_progress(
-            ", ".join(library.collections), at_once=index_first
-        ) as on_progress:
+        with progress.show_progress(", ".join(library.collections), at_once=index_first):
             if options["mode"] in ("literal", "regex"):
-                matches = _search_lines(library, clean_text(query), filters, options, on_progress)
+                matches = _search_lines(library, clean_text(query), filters, options)
                 _write_matches(matches, options, as_json)
                 return
             answer = library.search(
@@ -181,7 +179,6 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
                 sources=True,
                 commits=True,
                 focus=True,
-                on_progress=on_progress,
             )
     _write_answer(answer, options, as_json)
 
@@ -253,7 +250,6 @@ def _search_lines(
     pattern: str,
     filters: Filters,
     options: dict[str, Any],
-    on_progress: Any,
 ) -> Matches:
     listing = options["paths"] or options["count"]
     return library.grep(
@@ -269,7 +265,6 @@ def _search_lines(
         memories=True,
         sources=True,
         commits=True,
-        on_progress=on_progress,
     )
 
 

@@ -287,8 +287,8 @@ class SetupFlow:
             options = {"index_dir": None, "settings": ()}
             with open_library(str(self._project), options) as library:
                 folder = library.folder(library.collections[0])
-                with progress.show_progress(self._project.name, quiet=self._as_json) as on_progress:
-                    report = folder.index(on_progress=on_progress)
+                with progress.show_progress(self._project.name, quiet=self._as_json):
+                    report = folder.index()
         except LookfarError as error:
             target = Target("index", str(self._project), "project", self._project, "markdown")
             self._report.add_failure(target, error)

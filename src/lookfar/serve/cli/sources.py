@@ -85,7 +85,7 @@ def add(
     with (
         open_library(path, options) as library,
         progress.show_fetch() as on_fetch,
-        progress.show_progress(name or origin, at_once=False) as on_progress,
+        progress.show_progress(name or origin, at_once=False),
     ):
         change = library.outside.add(
             origin,
@@ -93,7 +93,6 @@ def add(
             everywhere=everywhere,
             options={"only_page": True} if only_page else {},
             on_fetch=on_fetch,
-            on_progress=on_progress,
         )
     _write_changes([change], as_json)
 
@@ -114,14 +113,10 @@ def _add_named(path: str, yes: bool, as_json: bool, options: dict[str, Any]) -> 
                 continue
             with (
                 progress.show_fetch() as on_fetch,
-                progress.show_progress(status.source.name, at_once=False) as on_progress,
+                progress.show_progress(status.source.name, at_once=False),
             ):
                 try:
-                    changes.append(
-                        library.outside.add_named(
-                            status, on_fetch=on_fetch, on_progress=on_progress
-                        )
-                    )
+                    changes.append(library.outside.add_named(status, on_fetch=on_fetch))
                 except LookfarError as error:
                     failure = failure or error
                     click.echo(f"  not fetched: {safe_name(error.message)}", err=True)

@@ -23,8 +23,8 @@ _LONGEST_SHOWN = 30
 def _open_indexed(path: str, options: dict[str, Any]) -> Iterator[Library]:
     """Open a folder, and index it if it never was."""
     with open_library((path,), options) as library:
-        with progress.show_progress(", ".join(library.collections), at_once=False) as on_progress:
-            library.first_index(on_progress=on_progress)
+        with progress.show_progress(", ".join(library.collections), at_once=False):
+            library.first_index()
         yield library
 
 

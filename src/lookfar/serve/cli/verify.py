@@ -58,9 +58,9 @@ def verify(path: tuple[str, ...], repair: bool, quiet: bool, as_json: bool, **op
         names = ", ".join(library.collections)
         with (
             _show_steps(quiet) as on_step,
-            progress.show_progress(names, quiet=quiet, at_once=False) as on_progress,
+            progress.show_progress(names, quiet=quiet, at_once=False),
         ):
-            results = library.verified(repair=repair, on_step=on_step, on_progress=on_progress)
+            results = library.verified(repair=repair, on_step=on_step)
     if as_json:
         write_json(json_shapes.verified(results))
     else:

@@ -23,10 +23,10 @@ from lookfar.collections.databases import Databases
 from lookfar.collections.folder import Folder
 from lookfar.collections.reader_role import WriterNeeded, read_only
 from lookfar.collections.receipts import PassedOnReceipts
+from lookfar.common.caller import Progress
 from lookfar.common.frames import receive_frame, send_frame
 from lookfar.common.garbage import collect_seldom
 from lookfar.errors import LookfarError
-from lookfar.index.progress import OnProgress, Progress
 from lookfar.library import Library
 from lookfar.model import Receipts
 from lookfar.serve.daemon.reader_launch import PID_BYTES
@@ -115,15 +115,14 @@ class _ReaderCall:
     def __init__(self, client: str) -> None:
         self.client = client
 
-    def on_progress(self) -> OnProgress:
-        return _ignore
+    def check(self) -> None:
+        """The server checks, and ignores the answer of a cancelled call."""
+
+    def report(self, _: Progress) -> None:
+        """A reader indexes nothing."""
 
     def confirm(self, question: str) -> bool:
         raise WriterNeeded(f"a client is to be asked: {question}")
-
-
-def _ignore(_: Progress) -> None:
-    return None
 
 
 class Reader:

@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from lookfar.collections.passes import Closing
 from lookfar.collections.reader_role import Notes
+from lookfar.common.caller import check_cancelled
 from lookfar.common.frames import receive_frame, send_frame
 from lookfar.common.turns import TURNS, Turns
-from lookfar.index.progress import OnProgress, Progress
 from lookfar.model import Receipts
 from lookfar.serve.daemon.reader_launch import Child, Launcher
 from lookfar.serve.tools.cursor import merge_calls
@@ -137,17 +137,16 @@ class Readers:
         """Have a reader answer a call; return None if the server has to do that itself."""
         if not self._all:
             return None
-        report = call.on_progress()
         with TURNS.take(session):
-            notes = session.library.freshen(on_progress=report)
+            notes = session.library.freshen()
         if notes is None:
             return None
         number = next(_NUMBERS)
         task = Task(number, get_key(tool), arguments, call.client, REACHABLE.get(), notes)
         with self._turns.take(session):
-            outcome = self._run(task, report)
+            outcome = self._run(task)
         if outcome is None or outcome.result is None:
-            report(Progress(0, 0, 0, 0))  # Raises if the call was cancelled.
+            check_cancelled()
             return None
         merge_calls(session.memory, outcome.cursors or {})
         for name, receipts in outcome.receipts:
@@ -158,12 +157,12 @@ class Readers:
         self._answered += 1
         return outcome.result
 
-    def _run(self, task: Task, report: OnProgress) -> Outcome | None:
+    def _run(self, task: Task) -> Outcome | None:
         reader = self._choose()
         if reader is None:
             return None
         try:
-            outcome = reader.ask(task, report)
+            outcome = reader.ask(task)
         except (EOFError, OSError) as error:
             reader.end()
             if self._closed.is_set():
@@ -298,11 +297,8 @@ class _Reader:
     def wait_until_ready(self) -> bool:
         return bool(receive_frame(self._child.output) == READY)
 
-    def ask(self, task: Task, report: OnProgress) -> Outcome:
-        """Return the outcome of a task; raise ``EOFError`` or ``OSError`` if the reader died.
-
-        ``report`` is called while it works, and raises if the call was cancelled.
-        """
+    def ask(self, task: Task) -> Outcome:
+        """Return the outcome of a task; raise ``EOFError`` or ``OSError`` if the reader died."""
         pending = _Pending()
         with self._lock:
             if self._gone:
@@ -310,7 +306,7 @@ class _Reader:
             self._pending[task.number] = pending
         self.send(task)
         while not pending.done.wait(_CHECK_SECONDS):
-            report(Progress(0, 0, 0, 0))
+            check_cancelled()
         if pending.outcome is None:
             raise EOFError
         return pending.outcome

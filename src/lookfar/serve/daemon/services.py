@@ -24,6 +24,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from lookfar import config
+from lookfar.common.caller import Progress, called_by
 from lookfar.common.garbage import collect_seldom
 from lookfar.common.turns import TURNS
 from lookfar.errors import InvalidArgument, LookfarError
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.server.lowlevel import Server
 
-    from lookfar.index.progress import Progress
     from lookfar.library import Library
     from lookfar.serve.daemon.endpoint import ClientRequest
 
@@ -362,32 +362,33 @@ async def _serve_calls(
     """Answer each line with one line, preceded by lines of indexing progress."""
     loop = asyncio.get_running_loop()
 
-    def report(now: Progress) -> None:
+    def check() -> None:
         if writer.is_closing() or reader.at_eof():
             raise InvalidArgument("The client has disconnected.", hint="Run the command again.")
-        if not now.total_files:
-            return  # It is waiting for another pass, so there is no progress yet.
+
+    def report(now: Progress) -> None:
         shape = {"progress": [now.files, now.total_files, now.bytes, now.total_bytes]}
         loop.call_soon_threadsafe(writer.write, json.dumps(shape).encode() + b"\n")
 
     while line := await reader.readline():
-        shape = await _run_in_thread(
-            partial(_answer_call, pool, request, line, report), abandon=True
-        )
+
+        def answer(line: bytes = line) -> dict[str, Any]:
+            with called_by(on_progress=report, check=check):
+                return _answer_call(pool, request, line)
+
+        shape = await _run_in_thread(answer, abandon=True)
         writer.write(json.dumps(shape).encode() + b"\n")
         await writer.drain()
 
 
-def _answer_call(
-    pool: Pool, request: ClientRequest, line: bytes, report: Callable[[Progress], None]
-) -> dict[str, Any]:
+def _answer_call(pool: Pool, request: ClientRequest, line: bytes) -> dict[str, Any]:
     try:
         paths = [str(Path(request.cwd, path)) for path in request.paths]
         context = pool.session(paths, settings=read_overrides(request), environ=request.env)
         call = _parse_call(line)
         turn = nullcontext() if call["method"] in _LIGHT else TURNS.take(id(request))
         with context as session, session.call(), turn:
-            return {"result": to_plain(_run_call(session.library, call, report))}
+            return {"result": to_plain(_run_call(session.library, call))}
     except LookfarError as error:
         return {"error": {**error.as_dict(), "developer": error.developer}}
     except Exception as error:
@@ -396,7 +397,7 @@ def _answer_call(
         return {"error": {**internal.as_dict(), "developer": internal.developer}}
 
 
-def _run_call(library: Library, call: dict[str, Any], report: Callable[[Progress], None]) -> Any:
+def _run_call(library: Library, call: dict[str, Any]) -> Any:
     name, arguments = call["method"], call["arguments"]
     if name == "about":
         return {"collections": library.collections, "indexed": library.indexed}
@@ -408,7 +409,6 @@ def _run_call(library: Library, call: dict[str, Any], report: Callable[[Progress
     try:
         if name in ("search", "grep"):
             arguments["filters"] = from_plain(Filters, arguments["filters"])
-            arguments["on_progress"] = report
         signature(method).bind(**arguments)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise _invalid_call(f"{name} takes other arguments", str(error)) from error

@@ -19,8 +19,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lookfar.collections.passes import Closing
+from lookfar.common.caller import OnProgress
 from lookfar.errors import ConfirmationNeeded, InvalidArgument, LookfarError, NotFound
-from lookfar.index.progress import OnProgress, Progress
 from lookfar.serve.http.scope_checks import check_scope, limit_reach
 from lookfar.serve.http.statuses import NotJson, error_response, json_response
 from lookfar.serve.http.visits import LEFT, Visit, Watch, get_visit
@@ -46,11 +46,9 @@ class GivenUp(Closing):
 class HttpCall:
     """A call over HTTP as a tool sees it; its client may leave, and cannot be asked."""
 
-    def __init__(
-        self, client: str = "", on_progress: Callable[[Progress], None] = lambda _: None
-    ) -> None:
+    def __init__(self, client: str = "", report: OnProgress = lambda _: None) -> None:
         self.client = client
-        self._report = on_progress
+        self.report = report
         self._cancelled = threading.Event()
 
     def cancel(self) -> None:
@@ -60,14 +58,6 @@ class HttpCall:
         """Raise ``GivenUp`` if the call was cancelled."""
         if self._cancelled.is_set():
             raise GivenUp
-
-    def on_progress(self) -> OnProgress:
-        def report(now: Progress) -> None:
-            self.check()
-            if now.total_files:  # Otherwise it is waiting for another pass.
-                self._report(now)
-
-        return report
 
     def confirm(self, question: str) -> bool:
         raise ConfirmationNeeded(question, hint="Call again with confirm: true to go ahead.")

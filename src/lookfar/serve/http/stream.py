@@ -17,8 +17,8 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from lookfar.common.caller import Progress, called_by
 from lookfar.errors import LookfarError
-from lookfar.index.progress import Progress
 from lookfar.model import Mode
 from lookfar.serve.http.rest import GivenUp, HttpCall, Tools, read_arguments
 from lookfar.serve.http.statuses import error_shape, wrap_unexpected
@@ -49,11 +49,11 @@ async def stream(request: Request, tools: Tools, tool: Tool) -> Response:
         call.check()
         loop.call_soon_threadsafe(events.put_nowait, event(name, data))
 
-    call = HttpCall(on_progress=_throttle_progress(send))
+    call = HttpCall(report=_throttle_progress(send))
 
     def work() -> None:
-        with tools.session.call():
-            _search(tools.session, given, call, send)
+        with tools.session.call(), called_by(on_progress=call.report, check=call.check):
+            _search(tools.session, given, send)
 
     async def run() -> None:
         try:
@@ -95,7 +95,7 @@ def event(name: str, data: Any) -> bytes:
     return f"event: {name}\ndata: {json.dumps(data, separators=(',', ':'))}\n\n".encode()
 
 
-def _search(session: Session, given: QueryDocumentsInput, call: HttpCall, send: Send) -> None:
+def _search(session: Session, given: QueryDocumentsInput, send: Send) -> None:
     seen: set[str] = set()
 
     def send_new_hits(result: Result) -> None:
@@ -106,8 +106,8 @@ def _search(session: Session, given: QueryDocumentsInput, call: HttpCall, send: 
 
     first: Mode = "keyword"
     if session.library.settings.search.mode != first:
-        send_new_hits(query_documents(session, given, call, first))
-    result = query_documents(session, given, call)
+        send_new_hits(query_documents(session, given, first))
+    result = query_documents(session, given)
     send_new_hits(result)
     send("result", result.data)
 

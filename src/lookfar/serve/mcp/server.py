@@ -24,9 +24,9 @@ from mcp.shared.exceptions import MCPError
 
 from lookfar import __version__
 from lookfar.collections.read_documents import titles
+from lookfar.common.caller import Progress
 from lookfar.common.turns import TURNS
 from lookfar.errors import ConfirmationNeeded, LookfarError, NotFound, as_out_of_memory
-from lookfar.index.progress import OnProgress, Progress
 from lookfar.retrieve.answer.pack import cut, tokens
 from lookfar.retrieve.locate.address import SCHEME, format_address, parse_address
 from lookfar.serve.mcp.changes import Changes
@@ -461,29 +461,24 @@ class _McpCall:
         self._context = context
         self._params = params
         self.client = client
+        self._due, self._sent, self._listening = 0.0, -1.0, True
 
-    def on_progress(self) -> OnProgress:
-        due, sent, listening = 0.0, -1.0, True
+    def check(self) -> None:
+        anyio.from_thread.check_cancelled()
 
-        def report(now: Progress) -> None:
-            nonlocal due, sent, listening
-            anyio.from_thread.check_cancelled()
-            clock = time.monotonic()
-            if not listening or not now.total_files:
-                return
-            if clock < due and now.files < now.total_files:
-                return
-            fraction = now.bytes / max(now.total_bytes, 1)
-            if fraction <= sent:
-                return  # The protocol requires increasing values, but a second folder starts at 0.
-            sent = fraction
-            message = f"{now.files:,} of {now.total_files:,} files"
-            listening = anyio.from_thread.run(self._send_progress, fraction, message)
-            # Indexing stops while this waits, and others wait for the index.
-            took = time.monotonic() - clock
-            due = time.monotonic() + max(_PROGRESS_SECONDS, took / _PROGRESS_SHARE)
-
-        return report
+    def report(self, progress: Progress) -> None:
+        clock = time.monotonic()
+        if not self._listening or (clock < self._due and progress.files < progress.total_files):
+            return
+        fraction = progress.bytes / max(progress.total_bytes, 1)
+        if fraction <= self._sent:
+            return  # The protocol requires increasing values, but a second folder starts at 0.
+        self._sent = fraction
+        message = f"{progress.files:,} of {progress.total_files:,} files"
+        self._listening = anyio.from_thread.run(self._send_progress, fraction, message)
+        # Indexing stops while this waits, and others wait for the index.
+        took = time.monotonic() - clock
+        self._due = time.monotonic() + max(_PROGRESS_SECONDS, took / _PROGRESS_SHARE)
 
     async def _send_progress(self, fraction: float, message: str) -> bool:
         """Send progress, and return whether the client read it in time."""

@@ -6,14 +6,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lookfar.common.caller import OnProgress, Progress, called_by
 from lookfar.serve.show.printable import safe_name
-
-if TYPE_CHECKING:
-    from lookfar.index.progress import Progress
-
-Report = Callable[["Progress"], None]
 
 _REDRAW_SECONDS = 0.1
 _LINE_SECONDS = 5.0
@@ -23,18 +19,19 @@ _MB = 1_000_000
 
 
 @contextmanager
-def show_progress(name: str, *, quiet: bool = False, at_once: bool = True) -> Iterator[Report]:
-    """Show the progress of one pass over the folder called ``name``.
+def show_progress(name: str, *, quiet: bool = False, at_once: bool = True) -> Iterator[None]:
+    """Show the progress of the passes within, over the folder called ``name``.
 
     With ``at_once`` the bar is shown before the first report, while files are listed.
     """
     if quiet:
-        yield lambda _: None
+        yield
     elif sys.stderr.isatty():
-        with _bar(safe_name(name), at_once) as report:
-            yield report
+        with _bar(safe_name(name), at_once) as report, called_by(on_progress=report):
+            yield
     else:
-        yield _lines(safe_name(name))
+        with called_by(on_progress=_lines(safe_name(name))):
+            yield
 
 
 @contextmanager
@@ -141,12 +138,12 @@ def _make_bar() -> Any:
 
 
 @contextmanager
-def _bar(name: str, at_once: bool) -> Iterator[Report]:
+def _bar(name: str, at_once: bool) -> Iterator[OnProgress]:
     bar = _make_bar()
     task = bar.add_task(f"Indexing {name}", total=None, files="looking for files", speed="")
     started, drawn = time.monotonic(), 0.0
 
-    def report(now: Any) -> None:
+    def report(now: Progress) -> None:
         nonlocal started, drawn
         if not now.total_files:
             return  # Nothing to read, or another pass reads it and this one waits.
@@ -175,7 +172,7 @@ def _bar(name: str, at_once: bool) -> Iterator[Report]:
         bar.stop()
 
 
-def _lines(name: str) -> Report:
+def _lines(name: str) -> OnProgress:
     last = time.monotonic()
 
     def report(now: Progress) -> None:

@@ -12,7 +12,7 @@ from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.probes import Part
-from lookfar.serve.tools.tool import Call, Session
+from lookfar.serve.tools.tool import Session
 
 if TYPE_CHECKING:
     from lookfar.model import Filters
@@ -36,7 +36,6 @@ def find_lines(
     probe: Probe,
     pattern: str,
     filters: Filters,
-    call: Call,
     *,
     regex: bool,
     offset: int,
@@ -55,7 +54,6 @@ def find_lines(
         as_of=as_of,
         memories=True,
         sources=True,
-        on_progress=call.on_progress(),
     )
 
 

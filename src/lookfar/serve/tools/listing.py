@@ -14,7 +14,7 @@ from lookfar.serve.show.locations import name_with_collection
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.cursor import SEARCH_CURSOR, Cursor, missing_lines, next_page
 from lookfar.serve.tools.inputs import LEAST_TOKENS
-from lookfar.serve.tools.tool import Call, Json, Result, Session, bounded
+from lookfar.serve.tools.tool import Json, Result, Session, bounded
 
 if TYPE_CHECKING:
     from lookfar.model import Filters
@@ -24,9 +24,7 @@ _DOCUMENTS = 50
 _TOKENS = 1_000
 
 
-def show_listing(
-    session: Session, given: SearchInput, filters: Filters, call: Call, about: Json
-) -> Result:
+def show_listing(session: Session, given: SearchInput, filters: Filters, about: Json) -> Result:
     """Show the documents that match the filters, starting after the last page."""
     cursor = Cursor.read(given.cursor, about, SEARCH_CURSOR)
     listing = session.library.list_documents(
@@ -38,7 +36,6 @@ def show_listing(
         memories=True,
         sources=True,
         newest_first=True,
-        on_progress=call.on_progress(),
     )
     several = len(session.library.collections) > 1
 

@@ -74,7 +74,7 @@ class ReadInput(Input):
     cursor: str = ""
 
 
-def _read(session: Session, given: ReadInput, call: Call) -> Result:
+def _read(session: Session, given: ReadInput, _: Call) -> Result:
     if given.cursor and not given.target:
         given = ReadInput.model_validate(
             {**recall_call(session.memory, given.cursor), "cursor": given.cursor}
@@ -93,7 +93,7 @@ def _read(session: Session, given: ReadInput, call: Call) -> Result:
             hint="Read one target as it is now.",
             details={"field": "embeds", "value": True, "reason": f"with {other}"},
         )
-    session.library.first_index(on_progress=call.on_progress())
+    session.library.first_index()
     if given.find.strip():
         return _find_in_targets(session, given, targets)
     if given.targets:

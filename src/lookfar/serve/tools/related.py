@@ -37,8 +37,8 @@ def usual_kinds(session: Session) -> tuple[RelatedKind, ...]:
     return (*kinds, "memories") if session.library.memories() else kinds
 
 
-def _related(session: Session, given: RelatedInput, call: Call) -> Result:
-    session.library.first_index(on_progress=call.on_progress())
+def _related(session: Session, given: RelatedInput, _: Call) -> Result:
+    session.library.first_index()
 
     if given.to.strip():
         return _show_route(session, given)

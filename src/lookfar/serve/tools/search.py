@@ -121,7 +121,7 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
     if given.cursor and not given.probes:
         given = _continue(session, given)
     if not given.probes and _filters(given):
-        return show_listing(session, given, _filters(given), call, _about(session, given))
+        return show_listing(session, given, _filters(given), _about(session, given))
     if not given.probes:
         raise InvalidArgument(
             "search needs the argument 'query'.",
@@ -197,7 +197,6 @@ class _Searches:
             tuned=replace(self._library.settings.search, comments=False),
             focus=self.focus,
             units=self.units,
-            on_progress=self._call.on_progress(),
         )
 
 
@@ -229,11 +228,11 @@ def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Curso
     searches = _Searches(session, given, call, cursor)
     searches.units = min(max(skip) + max(_UNITS, given.budget // 20) + 1, _DEEPEST)
     asked = [
-        _ask(session, given, call, searches, probe, start)
+        _ask(session, given, searches, probe, start)
         for probe, start in zip(probes, skip, strict=True)
     ]
     quoted = [
-        _find_quoted(session, given, call, searches, probe)
+        _find_quoted(session, given, searches, probe)
         if isinstance(answer, Answer) and not start
         else None
         for probe, answer, start in zip(probes, asked, skip, strict=True)
@@ -284,7 +283,6 @@ def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Curso
 def _ask(
     session: Session,
     given: SearchInput,
-    call: Call,
     searches: _Searches,
     probe: Probe,
     start: int,
@@ -300,7 +298,7 @@ def _ask(
     if way in ("literal", "regex"):
         filters = _filters(given, probe)
         matches = find_lines(
-            session, given, probe, text, filters, call,
+            session, given, probe, text, filters,
             regex=way == "regex", offset=start, as_of=searches.as_of,
         )  # fmt: skip
         if matches.matches or given.mode == way or way == "regex":
@@ -315,7 +313,7 @@ def _ask(
 
 
 def _find_quoted(
-    session: Session, given: SearchInput, call: Call, searches: _Searches, probe: Probe
+    session: Session, given: SearchInput, searches: _Searches, probe: Probe
 ) -> Matches | None:
     """Return the lines with the flag or message that a question quotes, unless they are many."""
     text = find_verbatim(probe.query)
@@ -325,7 +323,7 @@ def _find_quoted(
     filters = _filters(given, probe)
     for literal in dict.fromkeys((text, text.lstrip("-"))):
         matches = find_lines(
-            session, given, few, literal, filters, call,
+            session, given, few, literal, filters,
             regex=False, offset=0, as_of=searches.as_of,
         )  # fmt: skip
         if matches.matches:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from lookfar.common.caller import Progress, called_by
 from lookfar.common.turns import TURNS
 from lookfar.errors import InvalidArgument, LookfarError
 from lookfar.model import SessionReceipt
 from lookfar.retrieve.answer.pack import tokens
 
 if TYPE_CHECKING:
-    from lookfar.index.progress import OnProgress
     from lookfar.library import Library
 
 Json = dict[str, Any]
@@ -50,8 +50,11 @@ class Call(Protocol):
     def client(self) -> str:
         """The name of the calling program, or an empty text."""
 
-    def on_progress(self) -> OnProgress:
-        """Return a function that reports progress; it raises when the call was cancelled."""
+    def check(self) -> None:
+        """Raise an error if the call was cancelled."""
+
+    def report(self, progress: Progress) -> None:
+        """Tell the client how far indexing has come."""
 
     def confirm(self, question: str) -> bool:
         """Ask the user; raise ``ConfirmationNeeded`` if the client cannot ask."""
@@ -316,7 +319,7 @@ class Tool:
                 hint="Ask the user to start it with --write (serve.write).",
             )
         given = self.parse(arguments)
-        with session.call():
+        with session.call(), called_by(on_progress=call.report, check=call.check):
             try:
                 result = self._answer(session, arguments, given, call)
             except LookfarError as error:

@@ -59,10 +59,10 @@ class SearchDocsInput(Input):
     file_filter: Annotated[str, Field(description="Glob, or start of a path")] = ""
 
 
-def _search_docs(session: Session, given: SearchDocsInput, call: Call) -> Result:
+def _search_docs(session: Session, given: SearchDocsInput, _: Call) -> Result:
     library = session.library
     answer, pages = search_and_look_up(
-        lambda: _search(library, given, call), partial(_load_pages, library)
+        lambda: _search(library, given), partial(_load_pages, library)
     )
     results: list[Json] = []
     for hit in answer.hits:
@@ -88,7 +88,7 @@ def _search_docs(session: Session, given: SearchDocsInput, call: Call) -> Result
     return Result(add_note(shape, notes), f"{len(results)} results", verbatim=True)
 
 
-def _search(library: Library, given: SearchDocsInput, call: Call) -> Answer:
+def _search(library: Library, given: SearchDocsInput) -> Answer:
     """Search for single chunks, each with its whole text."""
     collections, filters = _parse_filter(library, given.file_filter)
     return library.search(
@@ -105,7 +105,6 @@ def _search(library: Library, given: SearchDocsInput, call: Call) -> Answer:
             dedup_exact=False,
         ),
         answering=search_for_clients,
-        on_progress=call.on_progress(),
     )
 
 
@@ -183,9 +182,9 @@ class GetPageInput(Input):
     cursor: Cursored = ""
 
 
-def _get_page(session: Session, given: GetPageInput, call: Call) -> Result:
+def _get_page(session: Session, given: GetPageInput, _: Call) -> Result:
     library = session.library
-    page = _load_page(library, given.file_path, call)
+    page = _load_page(library, given.file_path)
     chunks = [
         {
             "content": page.text[chunk.start : chunk.end],
@@ -209,11 +208,11 @@ def _get_page(session: Session, given: GetPageInput, call: Call) -> Result:
     return Result(add_note(shape, notes), f"{len(chunks)} chunks", verbatim=True)
 
 
-def _load_page(library: Library, path: str, call: Call) -> Page:
+def _load_page(library: Library, path: str) -> Page:
     collection, uri = resolve_path(library, path)
     near: list[str] = []
     try:
-        page = library.page(uri, collection=collection, on_progress=call.on_progress())
+        page = library.page(uri, collection=collection)
         if page.chunks and _is_page(library, uri):
             return page
     except NotFound as missing:
@@ -243,9 +242,9 @@ class GetSectionInput(Input):
     heading_path: Annotated[Filled, Field(description="Headings from the outermost, A > B")]
 
 
-def _get_section(session: Session, given: GetSectionInput, call: Call) -> Result:
+def _get_section(session: Session, given: GetSectionInput, _: Call) -> Result:
     library = session.library
-    page = _load_page(library, given.file_path, call)
+    page = _load_page(library, given.file_path)
     path, level, content = _find_section(page, given.heading_path.strip())
     metadata = {
         "file_path": display_path(library, page.collection, page.uri),
@@ -307,14 +306,14 @@ class ListPagesInput(Input):
     cursor: Cursored = ""
 
 
-def _list_pages(session: Session, given: ListPagesInput, call: Call) -> Result:
+def _list_pages(session: Session, given: ListPagesInput, _: Call) -> Result:
     library = session.library
     folder = trim_path(given.prefix).rstrip("/")
     languages = _select_languages(library)
     pages: list[Json] = []
     notes: list[str] = []
     for name in library.collections:
-        entries, gaps = library.pages(collection=name, on_progress=call.on_progress())
+        entries, gaps = library.pages(collection=name)
         notes += describe_gaps(gaps)
         for entry in entries:
             path = display_path(library, name, entry.uri)

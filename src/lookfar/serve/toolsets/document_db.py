@@ -96,7 +96,7 @@ class FindInput(Input):
     ] = {}
 
 
-def _find(session: Session, given: FindInput, call: Call) -> Result:
+def _find(session: Session, given: FindInput, _: Call) -> Result:
     library = session.library
     chunks, gaps = library.find_similar(
         given.text,
@@ -105,7 +105,6 @@ def _find(session: Session, given: FindInput, call: Call) -> Result:
         top_k=given.top_k if "top_k" in given.model_fields_set else None,
         having=given.filter,
         order="hybrid" if library.settings.documents.order == "hybrid" else "vector",
-        on_progress=call.on_progress(),
     )
     shape: Json = {"results": [_render_chunk(chunk) for chunk in chunks]}
     notes = describe_gaps(gaps)

@@ -83,7 +83,7 @@ class QueryInput(Input):
     debug: Annotated[QueryDebug, Field(default_factory=QueryDebug)]
 
 
-def _query(session: Session, given: QueryInput, call: Call) -> Result:
+def _query(session: Session, given: QueryInput, _: Call) -> Result:
     folder, failure = _open_vault(session)
     if not folder.indexed:
         raise _report_no_index(folder, failure)
@@ -108,7 +108,6 @@ def _query(session: Session, given: QueryInput, call: Call) -> Result:
             as_of=None if _get_watch_choice(session, folder)[0] else _get_serving(folder).number,
             tuned=replace(folder.settings.search, max_excerpt_chars=most),
             answering=search,
-            on_progress=call.on_progress(),
         )
     except InvalidArgument as error:
         raise _add_query_details(error, given.query) from error
@@ -244,7 +243,7 @@ class ReindexInput(Input):
     wait: bool = False
 
 
-def _reindex(session: Session, given: ReindexInput, call: Call) -> Result:
+def _reindex(session: Session, given: ReindexInput, _: Call) -> Result:
     folder = get_only_folder(session, "msrl")
     only = _select_documents(folder, given)
     rebuild = given.scope == "full"
@@ -257,9 +256,7 @@ def _reindex(session: Session, given: ReindexInput, call: Call) -> Result:
                 busy.message, hint=hint, developer=busy.developer, details=busy.details
             ) from busy
         return Result({"completed": False}, "", verbatim=True)
-    report = folder.index(
-        rebuild=rebuild, only=only, on_progress=call.on_progress(), wait_seconds=WRITER_WAIT_SECONDS
-    )
+    report = folder.index(rebuild=rebuild, only=only, wait_seconds=WRITER_WAIT_SECONDS)
     generations = folder.generations.list()
     built = next(entry for entry in generations if entry.number == report.generation)
     shape: Json = {

@@ -62,10 +62,10 @@ class QueryDocumentsInput(Input):
 
 
 def query_documents(
-    session: Session, given: QueryDocumentsInput, call: Call, mode: Mode | None = None
+    session: Session, given: QueryDocumentsInput, mode: Mode | None = None
 ) -> Result:
     """Answer the tool ``query_documents``, optionally in one search mode only."""
-    answer = _search(session, given.query, given.top_n, call, mode)
+    answer = _search(session, given.query, given.top_n, mode)
     return _render(session, answer, given.top_n, {}, answer.hits)
 
 
@@ -73,7 +73,6 @@ def _search(
     session: Session,
     text: str,
     top_n: int,
-    call: Call,
     mode: Mode | None = None,
     *,
     hypothesis: str = "",
@@ -97,7 +96,6 @@ def _search(
             **tuned,
         ),
         answering=search_for_clients,
-        on_progress=call.on_progress(),
     )
 
 
@@ -141,10 +139,10 @@ class QueryCompressedInput(Input):
     similarity_threshold: Annotated[float, Field(ge=0.5, le=1.0)] = 0.85
 
 
-def _query_compressed(session: Session, given: QueryCompressedInput, call: Call) -> Result:
+def _query_compressed(session: Session, given: QueryCompressedInput, _: Call) -> Result:
     candidates = max(_MIN_CANDIDATES, _CANDIDATES_PER_HIT * given.top_n)
     # Equal texts are merged below, where they are counted.
-    answer = _search(session, given.query, candidates, call, dedup_exact=False)
+    answer = _search(session, given.query, candidates, dedup_exact=False)
     strong = [hit for hit in answer.hits if hit.score >= given.min_score]
     model = _find_model(session.library)
     merged = _merge_similar(strong, given.similarity_threshold, model)[: given.top_n]
@@ -204,7 +202,7 @@ class HypothesisInput(Input):
     top_n: TopN = 5
 
 
-def _search_with_hypothesis(session: Session, given: HypothesisInput, call: Call) -> Result:
+def _search_with_hypothesis(session: Session, given: HypothesisInput, _: Call) -> Result:
     library = session.library
     for name in library.collections:
         if library.folder(name).embedder is None:
@@ -215,7 +213,7 @@ def _search_with_hypothesis(session: Session, given: HypothesisInput, call: Call
             )
     # Rank by meaning alone: no words, no names, no score of the whole document.
     answer = _search(
-        session, given.hypothesis, given.top_n, call, "vector", hypothesis=given.hypothesis,
+        session, given.hypothesis, given.top_n, "vector", hypothesis=given.hypothesis,
         **_BY_SIMILARITY,
     )  # fmt: skip
     return _render(session, answer, given.top_n, {}, answer.hits)
@@ -234,7 +232,7 @@ class GitHistoryInput(Input):
     before: int = Field(default_factory=no_default, description="Unix time")
 
 
-def _search_git_history(session: Session, given: GitHistoryInput, call: Call) -> Result:
+def _search_git_history(session: Session, given: GitHistoryInput, _: Call) -> Result:
     library = session.library
     settings = library.settings.search
     answer = library.search(
@@ -254,7 +252,6 @@ def _search_git_history(session: Session, given: GitHistoryInput, call: Call) ->
             candidates=max(settings.candidates, _CANDIDATES_PER_HIT * given.top_n),
         ),
         answering=search_for_clients,
-        on_progress=call.on_progress(),
     )
     histories = library.histories()
     shape: Json = {"results": []}
@@ -302,7 +299,7 @@ TOOLS: tuple[Tool, ...] = (
         "Search local Markdown by meaning and by words. Gives ranked chunks with file and"
         " headings.",
         QueryDocumentsInput,
-        query_documents,
+        lambda session, given, _: query_documents(session, given),
         advice="Search this project's Markdown by meaning and words with `{name}`. Better than grep"
         " when you do not know the words that a document uses; grep is as good for an exact"
         " string.",

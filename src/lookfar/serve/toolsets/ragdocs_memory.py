@@ -180,13 +180,13 @@ class SearchInput(Input):
     filter_type: MemoryType = Field(default_factory=no_default)
 
 
-def _search(session: Session, given: SearchInput, call: Call) -> Result:
+def _search(session: Session, given: SearchInput, _: Call) -> Result:
     uris: tuple[str, ...] = ()
     if kind := given.filter_type:
         uris = tuple(memory.name for memory in _get_notebook(session).memories(type=kind))
         if not uris:
             return _report_none(f"There is no memory of the type {kind}.")
-    return _search_memories(session, given.query, given.limit, call, uris, tuple(given.filter_tags))
+    return _search_memories(session, given.query, given.limit, uris, tuple(given.filter_tags))
 
 
 def _report_none(note: str) -> Result:
@@ -198,22 +198,21 @@ class LinkedInput(Input):
     target_document: Annotated[NotBlank, Field(description="Path or doc_id of a document")]
 
 
-def _search_linked(session: Session, given: LinkedInput, call: Call) -> Result:
+def _search_linked(session: Session, given: LinkedInput, _: Call) -> Result:
     target = given.target_document
-    owner, path = find_document(session, target, call)
+    owner, path = find_document(session, target)
     uri = parse_target(path, exists=False).uri
-    linking, _ = session.library.mentions(uri, limit=_MAX_LINKED, collection=owner)
+    linking = session.library.mentions(uri, limit=_MAX_LINKED, collection=owner)[0]
     if not linking:
         return _report_none(f"No memory links to {target!r}.")
     uris = tuple(link.uri for link in linking)
-    return _search_memories(session, given.query, _LINKED_LIMIT, call, uris, (), linking)
+    return _search_memories(session, given.query, _LINKED_LIMIT, uris, (), linking)
 
 
 def _search_memories(
     session: Session,
     query: str,
     limit: int,
-    call: Call,
     uris: tuple[str, ...],
     tags: tuple[str, ...],
     linking: Sequence[RelatedEntry] = (),
@@ -227,7 +226,6 @@ def _search_memories(
             library.settings.search, merge_gap=-1, max_excerpt_chars=UNLIMITED, per_document=1
         ),
         answering=search_for_clients,
-        on_progress=call.on_progress(),
     )
     links = {link.uri: link for link in linking}
     memories = {memory.name: memory for memory in _get_notebook(session).memories()}

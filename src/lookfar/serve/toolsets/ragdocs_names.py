@@ -17,7 +17,7 @@ from lookfar.serve.toolsets.common import display_path, resolve_path, trim_path
 if TYPE_CHECKING:
     from lookfar.library import Library
     from lookfar.model import Answer
-    from lookfar.serve.tools.tool import Call, Session
+    from lookfar.serve.tools.tool import Session
 
 _CACHE_KEY: Final = "ragdocs.names"
 
@@ -39,14 +39,14 @@ def load_doc_ids(session: Session, answer: Answer) -> Mapping[str, str]:
     return doc_ids
 
 
-def find_document(session: Session, target: str, call: Call) -> tuple[str, str]:
+def find_document(session: Session, target: str) -> tuple[str, str]:
     """Return collection and URI of the document that a path or a ``doc_id`` names.
 
     A document that does not exist is taken as a path, since a memory may link to it already.
     """
     library = session.library
     for name in library.collections:
-        library.folder(name).freshen(call.on_progress())
+        library.folder(name).freshen()
     paths = list(_list_paths(library))
     wanted = trim_path(_make_relative(library, target))
     if wanted in paths:

@@ -104,7 +104,7 @@ def create(session: Session, given: ConfirmInput, call: Call) -> Result:
     question = f"Index the project {folder.root.path} for searching?"
     if not _confirm_build(folder, given, call, question):
         return _report_cancelled(folder)
-    shape = _build(folder, call, rebuild=False)
+    shape = _build(folder, rebuild=False)
     create_config_file(folder)
     return Result({**shape, "projectPath": folder.root.path}, "", verbatim=True)
 
@@ -114,16 +114,15 @@ def reindex(session: Session, given: ConfirmInput, call: Call) -> Result:
     question = f"Rebuild the whole index of {folder.root.path}? Every file is read again."
     if not _confirm_build(folder, given, call, question):
         return _report_cancelled(folder)
-    shape = _build(folder, call, rebuild=True)
+    shape = _build(folder, rebuild=True)
     return Result({**shape, "message": "The index was rebuilt."}, "", verbatim=True)
 
 
-def _build(folder: Folder, call: Call, *, rebuild: bool) -> Json:
+def _build(folder: Folder, *, rebuild: bool) -> Json:
     started = time.monotonic()
     with _report_disk_space(folder):
         report = folder.index(
             rebuild=rebuild,
-            on_progress=call.on_progress(),
             wait_seconds=WRITER_WAIT_SECONDS,
             many=True,
         )

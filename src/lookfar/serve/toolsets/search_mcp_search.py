@@ -53,10 +53,10 @@ class SearchInput(Input):
     compact: Annotated[bool, Field(description="Short field names, no metadata")] = False
 
 
-def search_docs(session: Session, given: SearchInput, call: Call) -> Result:
+def search_docs(session: Session, given: SearchInput, _: Call) -> Result:
     folder = get_indexed_folder(session)
     answer, described = search_and_look_up(
-        lambda: _search(session, given, call, "docs"), partial(describe_sections, folder)
+        lambda: _search(session, given, "docs"), partial(describe_sections, folder)
     )
     if not answer.hits and not any(detect_format(uri) in FORMATS for uri, _ in titles(folder)):
         raise DocsNotIndexed(
@@ -67,15 +67,15 @@ def search_docs(session: Session, given: SearchInput, call: Call) -> Result:
     return _render_answer(folder, given, answer, described, add_breadcrumb)
 
 
-def search_code(session: Session, given: SearchInput, call: Call) -> Result:
+def search_code(session: Session, given: SearchInput, _: Call) -> Result:
     folder = get_indexed_folder(session)
     answer, described = search_and_look_up(
-        lambda: _search(session, given, call, "code"), partial(describe_definitions, folder)
+        lambda: _search(session, given, "code"), partial(describe_definitions, folder)
     )
     return _render_answer(folder, given, answer, described, lambda hit: hit.text)
 
 
-def _search(session: Session, given: SearchInput, call: Call, kind: Lane) -> Answer:
+def _search(session: Session, given: SearchInput, kind: Lane) -> Answer:
     settings = get_folder(session).settings
     mode, alpha = _choose_mode(given, settings)
     tuned = replace(
@@ -88,7 +88,6 @@ def _search(session: Session, given: SearchInput, call: Call, kind: Lane) -> Ans
         filters=Filters(lanes=(kind,)),
         tuned=tuned,
         answering=partial(search_for_clients, comments=kind == "docs" and tuned.comments),
-        on_progress=call.on_progress(),
     )
 
 

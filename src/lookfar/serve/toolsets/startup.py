@@ -18,7 +18,7 @@ from lookfar.errors import IndexBusy, LookfarError, how_many
 
 if TYPE_CHECKING:
     from lookfar.collections.folder import Folder
-    from lookfar.index.progress import OnProgress, Progress
+    from lookfar.common.caller import OnProgress, Progress
 
 _log = logging.getLogger(__name__)
 

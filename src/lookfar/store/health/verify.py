@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from lookfar.common.caller import check_cancelled
 from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.model import Damage
 from lookfar.ports import OnStep
@@ -72,7 +73,12 @@ def verify(
     journal: Path | None = None,
 ) -> list[Damage]:
     """Return all damage in the files of one index (an epoch); an empty list if there is none."""
-    report = on_step or (lambda _: None)
+
+    def report(step: str) -> None:
+        check_cancelled()
+        if on_step is not None:
+            on_step(step)
+
     report("catalogue")
     try:
         problems = _check_rows(connection)

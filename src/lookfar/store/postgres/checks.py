@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lookfar.common.caller import check_cancelled
 from lookfar.model import Damage
 from lookfar.ports import OnStep
 from lookfar.store.catalogue.erasing import UNSETTLED
@@ -27,6 +28,7 @@ def verify(connection: ServerConnection, on_step: OnStep | None = None) -> list[
         ("vectors", _check_vectors),
         ("keywords", _check_keywords),
     ):
+        check_cancelled()
         if on_step is not None:
             on_step(name)
         problems += check(connection)

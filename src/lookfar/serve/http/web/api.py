@@ -10,10 +10,10 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from lookfar import __version__
+from lookfar.common.caller import check_cancelled
 from lookfar.common.conditions import parse_conditions
 from lookfar.common.hidden_characters import flags
 from lookfar.errors import InvalidArgument
-from lookfar.index.progress import Progress
 from lookfar.library.searching import ANY_WORDS
 from lookfar.model import Filters, Hit, Lane, Listed, Mode
 from lookfar.retrieve.locate.address import format_citation
@@ -68,7 +68,7 @@ class SearchInput(Input):
     ] = 100
 
 
-def _search(session: Session, given: SearchInput, call: Call) -> Result:
+def _search(session: Session, given: SearchInput, _: Call) -> Result:
     page = Page()
     filters = Filters(
         prefix=given.prefix,
@@ -109,7 +109,6 @@ def _search(session: Session, given: SearchInput, call: Call) -> Result:
         commits=True,
         memories=True,
         sources=True,
-        on_progress=call.on_progress(),
         answering=answering,
     )
     # Its hits have a shape of their own here.
@@ -232,22 +231,20 @@ class EvaluateInput(Input):
     k: Annotated[int, Field(ge=1, le=50)] = 10
 
 
-def _evaluate(session: Session, given: EvaluateInput, call: Call) -> Result:
+def _evaluate(session: Session, given: EvaluateInput, _: Call) -> Result:
     from lookfar.evaluate import evaluate, known_items
     from lookfar.evaluate.results import results_as_json
 
-    library, report = session.library, call.on_progress()
-    library.first_index(on_progress=report)
-    judged = known_items(library, count=given.count, seed=given.seed, on_progress=report)
+    library = session.library
+    library.first_index()
+    judged = known_items(library, count=given.count, seed=given.seed)
     results = evaluate(
         library,
         judged,
         k=given.k,
         mode=given.mode,
         label=given.mode,
-        on_progress=report,
-        # Reporting raises if the client has left.
-        on_question=lambda done, total: report(Progress(done, total, 0, 0)),
+        on_question=lambda _done, _total: check_cancelled(),
     )
     return Result(results_as_json(results), "")
 

@@ -52,9 +52,9 @@ class DocumentInput(Input):
     alone: Annotated[bool, Field(description="Only the part, without outline and related")] = False
 
 
-def _document(session: Session, given: DocumentInput, call: Call) -> Result:
+def _document(session: Session, given: DocumentInput, _: Call) -> Result:
     library = session.library
-    library.first_index(on_progress=call.on_progress())
+    library.first_index()
     part, missing = _read_part(session, given)
     outline: Outline | None = None
     whole = part
@@ -272,7 +272,7 @@ def _remember(session: Session, whole: Reading, outline: Outline) -> _Shown:
     return shown
 
 
-def _highlight(session: Session, given: HighlightInput, call: Call) -> Result:
+def _highlight(session: Session, given: HighlightInput, _: Call) -> Result:
     """Return the tokens of a source file, or of the code in a Markdown document."""
     library = session.library
     digest, shown = given.sha256, None
@@ -280,7 +280,7 @@ def _highlight(session: Session, given: HighlightInput, call: Call) -> Result:
         with _LOCK:
             shown = session.memory.get(_TEXTS, {}).get((given.collection, given.sha256))
     if shown is None:
-        library.first_index(on_progress=call.on_progress())
+        library.first_index()
         whole = library.read(given.target, collection=given.collection)
         outline = library.outline(whole.uri, collection=whole.collection)
         digest, shown = whole.sha256, _remember(session, whole, outline)

@@ -22,9 +22,9 @@ class GraphInput(CollectionInput):
     most: Annotated[int, Field(ge=1, le=1000)] = 300
 
 
-def _graph(session: Session, given: GraphInput, call: Call) -> Result:
+def _graph(session: Session, given: GraphInput, _: Call) -> Result:
     library = session.library
-    library.first_index(on_progress=call.on_progress())
+    library.first_index()
     graph = library.graph(
         most=given.most,
         around=given.around,
@@ -50,9 +50,9 @@ class CallsInput(Input):
     most: Annotated[int, Field(ge=1, le=300, description="In each direction")] = 60
 
 
-def _calls(session: Session, given: CallsInput, call: Call) -> Result:
+def _calls(session: Session, given: CallsInput, _: Call) -> Result:
     library = session.library
-    library.first_index(on_progress=call.on_progress())
+    library.first_index()
     callers, callees = (
         library.call_graph(
             given.target,
