@@ -61,7 +61,7 @@ def index(
 
 
 @examples("lookfar reindex", "lookfar reindex docs ~/notes --quiet")
-@click.command()
+@click.command(hidden=True)
 @folder_argument(several=True)
 @quiet_option
 @library_options

@@ -97,7 +97,7 @@ def _make_daemon_logs() -> click.Command:
     command = copy(logs)
     command.params = [parameter for parameter in logs.params if parameter.name != "name"]
     command.callback = partial(logs.callback, "daemon") if logs.callback else None
-    command.help = "Show its log."
+    command.help, command.hidden = "Show its log.", True
     return examples("lookfar daemon logs --follow")(command)
 
 

@@ -1,58 +1,105 @@
-"""The ``lookfar`` command: assembles the commands of the other modules into one group."""
+"""The ``lookfar`` command: a table of commands, each imported when it is called."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Final
 
 import click
 
 from lookfar import __version__
-from lookfar.serve.cli.access_tokens import tokens
-from lookfar.serve.cli.completion import add_completions, completion
-from lookfar.serve.cli.config import config
-from lookfar.serve.cli.copy import copy
-from lookfar.serve.cli.daemon import daemon
-from lookfar.serve.cli.deps import deps
-from lookfar.serve.cli.doc import doc, undo
-from lookfar.serve.cli.doctor.command import doctor
-from lookfar.serve.cli.documents import documents
-from lookfar.serve.cli.drift import drift
-from lookfar.serve.cli.eval import eval_
+from lookfar.serve.cli.completion import add_completions
 from lookfar.serve.cli.exits import GuardedGroup
-from lookfar.serve.cli.history import history
-from lookfar.serve.cli.index import delete, index, rebuild_index, reindex, status
-from lookfar.serve.cli.logs import logs
-from lookfar.serve.cli.memory import memory, remember
-from lookfar.serve.cli.pack import pack
-from lookfar.serve.cli.read import graph, outline, read, related, why
-from lookfar.serve.cli.search_command import search
-from lookfar.serve.cli.serve import mcp, run, serve
-from lookfar.serve.cli.setup import setup
-from lookfar.serve.cli.snapshots import snapshots
-from lookfar.serve.cli.sources import add, sources, update
-from lookfar.serve.cli.tags import properties, tags
-from lookfar.serve.cli.verify import verify
-from lookfar.serve.cli.watch import watch
 
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-_COMMANDS = (
-    *(index, search, read, outline, related, graph, why, watch, reindex, status, history),
-    *(tags, properties, snapshots),
-    *(doc, undo, remember, memory, documents),
-    *(add, update, sources, pack, deps),
-    *(drift, eval_, setup, doctor, verify, config, logs, copy, delete),
-    *(mcp, serve, tokens, daemon),
-    completion,
-    *(run, rebuild_index),  # Hidden aliases for users of ragdocs.
-)
+
+_SECTIONS: Final = {
+    "Every day": "index search read related status setup mcp",
+    "Look around": "outline graph history tags properties why drift",
+    "Write": "doc undo memory documents",
+    "Sources from elsewhere": "add update sources pack deps",
+    "Serve": "serve tokens daemon watch logs",
+    "Keep in order": "config doctor verify snapshots copy delete eval completion",
+}
+"""The commands that the help shows."""
+_ALIASES: Final = "reindex remember run rebuild-index"
+"""Other names of commands, for users of earlier versions and of other systems."""
+_MODULES: Final = {
+    "access_tokens": "tokens",
+    "completion": "completion",
+    "config": "config",
+    "copy": "copy",
+    "daemon": "daemon",
+    "deps": "deps",
+    "doc": "doc undo",
+    "doctor.command": "doctor",
+    "documents": "documents",
+    "drift": "drift",
+    "eval": "eval",
+    "history": "history",
+    "index": "index reindex status delete rebuild-index",
+    "logs": "logs",
+    "memory": "memory remember",
+    "pack": "pack",
+    "read": "read outline related graph why",
+    "search_command": "search",
+    "serve": "mcp serve run",
+    "setup": "setup",
+    "snapshots": "snapshots",
+    "sources": "add sources update",
+    "tags": "tags properties",
+    "verify": "verify",
+    "watch": "watch",
+}
+"""The names of the commands in each module."""
 
 
-@click.group("lookfar", cls=GuardedGroup, context_settings=_HELP)
+class _Commands(Mapping[str, click.Command]):
+    """The commands by name. Reading one imports its module."""
+
+    def __init__(self) -> None:
+        modules = {name: module for module, names in _MODULES.items() for name in names.split()}
+        shown = " ".join((*_SECTIONS.values(), _ALIASES)).split()
+        self._modules = {name: modules[name] for name in shown}
+
+    def __getitem__(self, name: str) -> click.Command:
+        module = import_module(f"lookfar.serve.cli.{self._modules[name]}")
+        commands = (value for value in vars(module).values() if isinstance(value, click.Command))
+        command = next(command for command in commands if command.name == name)
+        add_completions(command)
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+class _Program(GuardedGroup):
+    """The group of all commands; its help shows them in sections."""
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        width = max(len(name) for names in _SECTIONS.values() for name in names.split())
+        room = formatter.width - width - 6
+        for title, names in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (name.ljust(width), self.commands[name].get_short_help_str(room))
+                        for name in names.split()
+                    ]
+                )
+
+
+@click.group("lookfar", cls=_Program, commands=_Commands(), context_settings=_HELP)
 @click.version_option(__version__, "--version", message="lookfar %(version)s")
 def cli() -> None:
     """Search documents and code by meaning and by words, with citations that are checked
     against the files. Everything stays on this machine.
     """
-
-
-for _command in _COMMANDS:
-    cli.add_command(_command)
-add_completions(cli)

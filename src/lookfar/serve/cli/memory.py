@@ -45,7 +45,7 @@ def _write_warnings(memory: Memory, as_json: bool) -> None:
     'lookfar remember "Keys rotate in March." --about security/keys.md --tag keys',
     'lookfar remember "Ask Ada before touching the parser." --type plan --path ~/work/engine',
 )
-@click.command()
+@click.command(hidden=True)
 @click.argument("text")
 @click.option("--title", default="", help="The title, which also becomes the file name.")
 @click.option(
