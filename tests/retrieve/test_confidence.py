@@ -109,7 +109,7 @@ def test_a_foreign_question_gets_three_hits_and_plain_words(
     answer = library.search(question)
     assert answer.confidence == "low"
     assert 0 < len(answer.hits) <= 3
-    assert "Probably not in this collection" in str(answer.incomplete[-1])
+    assert "No passage fits well" in str(answer.incomplete[-1])
 
 
 def test_a_word_of_a_long_page_is_not_doubted(library: Library) -> None:

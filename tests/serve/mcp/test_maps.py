@@ -127,6 +127,24 @@ def test_one_call_takes_probes_of_any_kind(local: Agent) -> None:
     assert "src/" not in parts[7]
 
 
+def test_an_invalid_probe_does_not_cost_the_answers_of_the_others(local: Agent) -> None:
+    """Seen to fail when the first invalid expression refused the whole call."""
+    queries = ["/(?!x)y/", '"a<b"', "Where are gulls painted?"]
+    result = local.call("search", queries=queries)
+    shown = said(result)
+    assert "[1] /(?!x)y/: not searched: The expression is not valid: (?! is not supported." in shown
+    assert "[3] Where are gulls painted?" in shown
+    answers = data(result)["answers"]
+    assert answers[0]["error"]["code"] == "INVALID_ARGUMENT"
+    assert answers[2]["hits"]
+
+
+def test_an_unknown_field_of_a_probe_is_named(local: Agent) -> None:
+    refusal = local.refused("search", queries=[{"query": "/x/", "context": 2}])
+    assert "has no argument 'queries.0.context'" in refusal["message"]
+    assert refusal["hint"].endswith("or {query, limit, kinds, glob}.")
+
+
 def test_a_remark_of_several_probes_stands_with_each(local: Agent) -> None:
     """Protects against a remark that stands below all answers and belongs to none."""
     result = local.call("search", queries=['"berth boats keys"', '"pier coins keys"', "boats"])

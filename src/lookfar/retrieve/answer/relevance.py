@@ -110,5 +110,5 @@ def judge_confidence(relevance: tuple[float, float] | None) -> Confidence | None
 def note_low_relevance() -> Incomplete:
     """Return the note for an answer whose confidence is low."""
     return Incomplete(
-        "nothing_relevant", "probably not in this collection; the nearest passages are shown"
+        "nothing_relevant", "no passage fits well, so it may not be in here; the nearest are shown"
     )

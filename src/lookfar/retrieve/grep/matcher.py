@@ -137,7 +137,7 @@ def make_matcher(pattern: str, *, regex: bool, case: Case, whole_words: bool) ->
             "The pattern contains a line break, and lines are matched one by one.",
             hint="Search for one of the lines.",
         )
-    source = pattern if regex else re.sub(r"([!-/:-@\[-^`{-~])", r"\\\1", pattern)
+    source = pattern if regex else re.sub(r"([!-/:;=?@\[-^`{-~])", r"\\\1", pattern)
     read = read_expression(source, fold=case == "insensitive", smart=case == "smart")
     if not regex and not read.fold and not whole_words:
         return Matcher("sensitive", read.need, *_match_text(pattern.encode()))
@@ -249,7 +249,7 @@ def read_expression(pattern: str, *, fold: bool, smart: bool) -> Expression:
     for token in tokens:
         _check_token(token, pattern)
     starts, ends = _take_edges(tokens)
-    if not pattern.isascii() and (r"\b" in tokens or r"\B" in tokens):
+    if re.search(r"(?!_)[^\W\x00-\x7f]", pattern) and (r"\b" in tokens or r"\B" in tokens):
         _reject(
             r"within an expression, \b and \B know ASCII words only", pattern,
             r"Put \b at the beginning and the end, or match whole words.",

@@ -72,7 +72,7 @@ _ANSWER: Final[dict[str, Schema]] = {
 SEARCHED: Final = _object(
     "cursor",
     **_ANSWER,
-    answers=_list(_object(**_ANSWER)),
+    answers=_list(_object(**_ANSWER, error=_OBJECT)),
     cursor=_TEXT, tokens=_INTEGER, document_tokens=_INTEGER,
 )  # fmt: skip
 """``hits`` for a question, ``files`` for a pattern, ``documents`` for filters alone, and

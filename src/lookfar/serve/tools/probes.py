@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
@@ -22,7 +23,7 @@ from lookfar.retrieve.locate.address import format_citation
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.tools.inputs import between
-from lookfar.serve.tools.tool import Input, Json, Session
+from lookfar.serve.tools.tool import Input, Json, Session, plain_refusal
 from lookfar.sources.globs import BETWEEN
 
 MOST_PROBES: Final = 20
@@ -89,33 +90,32 @@ NO_PROBE: Final = Probe(query="")
 
 
 def _read_objects(probes: Any) -> Any:
-    """Replace texts that are JSON objects: a client may insist on texts, as the schema says."""
+    """Read texts as probes; one may be a JSON object, as a client may insist on texts."""
     if not isinstance(probes, list):
         return probes
     return [_read_object(probe) if isinstance(probe, str) else probe for probe in probes]
 
 
-def _read_object(text: str) -> Any:
-    if not text.lstrip().startswith("{"):
-        return text
-    try:
-        shape = json.loads(text)
-    except ValueError:
-        return text
-    return shape if isinstance(shape, dict) and "query" in shape else text
+def _read_object(text: str) -> Json:
+    if text.lstrip().startswith("{"):
+        with suppress(ValueError):
+            shape = json.loads(text)
+            if isinstance(shape, dict) and "query" in shape:
+                return shape
+    return {"query": text}
 
 
-def check_probes(probes: list[str | Probe]) -> list[str | Probe]:
+def check_probes(probes: list[Probe]) -> list[Probe]:
     """Refuse too many probes, and empty ones."""
     if len(probes) > MOST_PROBES:
         raise ValueError(f"It takes at most {MOST_PROBES}")
-    if not all((probe if isinstance(probe, str) else probe.query).strip() for probe in probes):
+    if not all(probe.query.strip() for probe in probes):
         raise ValueError("A question is empty")
     return probes
 
 
 Probes = Annotated[
-    list[str | Probe],
+    list[Probe],
     BeforeValidator(_read_objects),
     AfterValidator(check_probes),
     WithJsonSchema({"type": "array", "items": {"type": "string"}}),
@@ -151,4 +151,19 @@ def draw_reading(reading: Reading, budget: int) -> Part:
     shape["truncated"] = cut_off
     return Part(
         "\n".join(shown), {"reading": shape}, {("reading", "text"): shape["text"]}, reached=1
+    )
+
+
+class Refused(NamedTuple):
+    """A probe that cannot be answered, such as an invalid expression; the others are."""
+
+    error: LookfarError
+
+
+def draw_refusal(refused: Refused) -> Part:
+    error = refused.error
+    return Part(
+        "",
+        {"error": plain_refusal(error)},
+        found=safe_name(f"not searched: {error.message} {error.hint}"),
     )

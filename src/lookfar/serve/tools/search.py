@@ -47,7 +47,9 @@ from lookfar.serve.tools.probes import (
     Part,
     Probe,
     Probes,
+    Refused,
     draw_reading,
+    draw_refusal,
     read_address,
 )
 from lookfar.serve.tools.tool import Call, Input, Json, Passage, Result, Session, Tool, bounded
@@ -55,6 +57,7 @@ from lookfar.sources.globs import BETWEEN
 
 SearchMode = Literal["hybrid", "keyword", "vector", "literal", "regex"]
 Detail = Literal["map", "paths", "passages"]
+Asked = Answer | Matches | Reading | Refused
 
 _TOKENS_EACH = 250
 """Default budget for each of several probes."""
@@ -113,8 +116,7 @@ class SearchInput(Input):
     @property
     def probes(self) -> list[Probe]:
         first = [Probe(query=self.query)] if self.query.strip() else []
-        others = (Probe(query=one) if isinstance(one, str) else one for one in self.queries)
-        return [*first, *others]
+        return [*first, *self.queries]
 
 
 def _search(session: Session, given: SearchInput, call: Call) -> Result:
@@ -228,7 +230,7 @@ def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Curso
     searches = _Searches(session, given, call, cursor)
     searches.units = min(max(skip) + max(_UNITS, given.budget // 20) + 1, _DEEPEST)
     asked = [
-        _ask(session, given, searches, probe, start)
+        _ask_or_refuse(session, given, searches, probe, start)
         for probe, start in zip(probes, skip, strict=True)
     ]
     quoted = [
@@ -261,6 +263,8 @@ def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Curso
                     part = _put_above(above, lines.pattern, part)
             elif isinstance(answer, Matches):
                 part = draw_lines(answer, share)
+            elif isinstance(answer, Refused):
+                part = draw_refusal(answer)
             else:
                 part = draw_reading(answer, share)
             left -= tokens(part.text)
@@ -268,7 +272,7 @@ def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Curso
         following = ""
         if any(part.more for part in parts):
             reached = tuple(start + part.reached for start, part in zip(skip, parts, strict=True))
-            states = next((a.generations for a in asked if not isinstance(a, Reading)), {})
+            states = next((a.generations for a in asked if isinstance(a, Answer | Matches)), {})
             following = next_page(session, given, _about(session, given), reached, states)
         return _combine(given, parts, following)
 
@@ -280,12 +284,20 @@ def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Curso
     return result
 
 
+def _ask_or_refuse(
+    session: Session, given: SearchInput, searches: _Searches, probe: Probe, start: int
+) -> Asked:
+    """Ask a probe. If it is one of several and invalid, the others are answered all the same."""
+    try:
+        return _ask(session, given, searches, probe, start)
+    except InvalidArgument as error:
+        if len(given.probes) == 1:
+            raise
+        return Refused(error)
+
+
 def _ask(
-    session: Session,
-    given: SearchInput,
-    searches: _Searches,
-    probe: Probe,
-    start: int,
+    session: Session, given: SearchInput, searches: _Searches, probe: Probe, start: int
 ) -> Answer | Matches | Reading:
     """Return the answer to a probe; a text in quotes that no line has is asked as words."""
     way, text = probe.read_way()
@@ -340,7 +352,7 @@ def _put_above(lines: Part, quoted: str, part: Part) -> Part:
     )
 
 
-def _usual_budget(answer: Answer | Matches | Reading, count: int) -> int:
+def _usual_budget(answer: Asked, count: int) -> int:
     if isinstance(answer, Reading):
         return READ_TOKENS if count > 1 else 4 * READ_TOKENS
     if count > 1:

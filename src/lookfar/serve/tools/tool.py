@@ -376,6 +376,9 @@ def _wrong(tool: Tool, problem: Any) -> InvalidArgument:
         near = get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
         message = f"{tool.name} has no argument {field_name!r}."
         hint = f"Did you mean {near[0]!r}?" if near else f"It takes: {', '.join(known) or 'none'}."
+        if not known and len(problem["loc"]) > 1:  # The schema only describes what it takes.
+            described = tool.input_schema["properties"][problem["loc"][0]]
+            hint = f"It takes: {described.get('description', 'none')}."
         details = {"field": field_name, "value": _short(value), "reason": "unknown argument"}
     elif problem["type"] == "missing":
         message, hint = f"{tool.name} needs the argument {field_name!r}.", "Add it."
