@@ -80,13 +80,9 @@ def ruled_out(path: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in MODULES + PAGES if path.relative_to(ROOT).as_posix() not in GENERATED],
-    ids=lambda path: path.relative_to(ROOT).as_posix(),
-)
-def test_no_phrase_that_is_ruled_out(path: Path) -> None:
-    assert not ruled_out(path)
+def test_no_phrase_that_is_ruled_out() -> None:
+    files = [path for path in MODULES + PAGES if path.relative_to(ROOT).as_posix() not in GENERATED]
+    assert not [problem for path in files for problem in ruled_out(path)]
 
 
 @pytest.mark.parametrize(

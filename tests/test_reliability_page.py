@@ -24,12 +24,13 @@ def listed() -> list[str]:
     return [test for harness in script().HARNESSES for test in harness.tests]
 
 
-@pytest.mark.parametrize("test", listed())
-def test_a_harness_is_there_and_says_what_it_caught(test: str) -> None:
-    name, _, function = test.partition("::")
-    text = (ROOT / "tests" / name).read_text(encoding="utf-8")
-    assert f"def {function}" in text
-    assert script().mutation_of(test), "its docstring names no mutation"
+def test_a_harness_is_there_and_says_what_it_caught(subtests: pytest.Subtests) -> None:
+    for test in listed():
+        with subtests.test(test=str(test)):
+            name, _, function = test.partition("::")
+            text = (ROOT / "tests" / name).read_text(encoding="utf-8")
+            assert f"def {function}" in text
+            assert script().mutation_of(test), "its docstring names no mutation"
 
 
 def test_whatever_reports_a_figure_runs_in_the_lanes() -> None:

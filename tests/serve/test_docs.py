@@ -42,9 +42,10 @@ def text_of(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("page", "name", "content"), TABLES)
-def test_generated_tables_are_up_to_date(page: str, name: str, content: str) -> None:
-    assert content == generator.table(name), f"{page}: run python scripts/docs.py"
+def test_generated_tables_are_up_to_date(subtests: pytest.Subtests) -> None:
+    for page, name, content in TABLES:
+        with subtests.test(page=str(page)):
+            assert content == generator.table(name), f"{page}: run python scripts/docs.py"
 
 
 def test_every_kind_of_table_exists() -> None:
@@ -56,15 +57,18 @@ def test_every_kind_of_table_exists() -> None:
     assert {name for _, name, _ in TABLES} == wanted
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_every_command_and_option_is_documented(name: str) -> None:
-    page = (COMMANDS / f"{name}.md").read_text(encoding="utf-8")
-    assert page.startswith(f"# lookfar {name}\n")
-    ways = generator.leaves(cli.commands[name])
-    for parameter in [parameter for way in ways for command in way for parameter in command.params]:
-        for spelling in parameter.opts if parameter.param_type_name == "option" else ():
-            assert re.search(rf"`[^`]*{re.escape(spelling)}\b[^`]*` \|", page), spelling
-        assert parameter.param_type_name == "argument" or getattr(parameter, "help", "")
+def test_every_command_and_option_is_documented(subtests: pytest.Subtests) -> None:
+    for name in SHOWN:
+        with subtests.test(name=str(name)):
+            page = (COMMANDS / f"{name}.md").read_text(encoding="utf-8")
+            assert page.startswith(f"# lookfar {name}\n")
+            ways = generator.leaves(cli.commands[name])
+            for parameter in [
+                parameter for way in ways for command in way for parameter in command.params
+            ]:
+                for spelling in parameter.opts if parameter.param_type_name == "option" else ():
+                    assert re.search(rf"`[^`]*{re.escape(spelling)}\b[^`]*` \|", page), spelling
+                assert parameter.param_type_name == "argument" or getattr(parameter, "help", "")
 
 
 def test_no_page_describes_a_removed_command() -> None:
@@ -143,13 +147,14 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", head.lower())) for head in heads}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_resolve(page: Path) -> None:
-    for link in links(page):
-        name, _, anchor = link.partition("#")
-        target = (page.parent / name).resolve() if name else page
-        assert target.exists(), link
-        assert not anchor or anchor in anchors(target), link
+def test_links_resolve(subtests: pytest.Subtests) -> None:
+    for page in PAGES:
+        with subtests.test(page=str(page)):
+            for link in links(page):
+                name, _, anchor = link.partition("#")
+                target = (page.parent / name).resolve() if name else page
+                assert target.exists(), link
+                assert not anchor or anchor in anchors(target), link
 
 
 def python_blocks(page: Path) -> list[str]:

@@ -46,9 +46,10 @@ EVERY = {way: command for way, command in ways(cli) if not command.hidden}
 LEAVES = {way: command for way, command in EVERY.items() if not isinstance(command, click.Group)}
 
 
-@pytest.mark.parametrize("name", ASKED_FOR)
-def test_every_command_exists(name: str) -> None:
-    assert name in cli.commands
+def test_every_command_exists(subtests: pytest.Subtests) -> None:
+    for name in ASKED_FOR:
+        with subtests.test(name=str(name)):
+            assert name in cli.commands
 
 
 def test_snapshots_has_its_commands() -> None:
@@ -63,37 +64,40 @@ def test_memory_has_its_commands() -> None:
     assert {"list", "add", "read", "edit", "append", "delete", "restore"} <= set(group.commands)
 
 
-@pytest.mark.parametrize("way", EVERY)
-def test_every_help_page_has_an_example(way: str) -> None:
-    output = CliRunner().invoke(cli, [*way.split(), "--help"]).stdout
-    examples = get_examples(EVERY[way])
-    assert examples, way
-    assert "Examples:" in output
-    for example in examples:
-        assert example in output, "click must not rewrap the lines"
+def test_every_help_page_has_an_example(subtests: pytest.Subtests) -> None:
+    for way in EVERY:
+        with subtests.test(way=str(way)):
+            output = CliRunner().invoke(cli, [*way.split(), "--help"]).stdout
+            examples = get_examples(EVERY[way])
+            assert examples, way
+            assert "Examples:" in output
+            for example in examples:
+                assert example in output, "click must not rewrap the lines"
 
 
-@pytest.mark.parametrize("way", EVERY)
-def test_every_example_parses(way: str) -> None:
-    for example in get_examples(EVERY[way]):
-        bare = re.sub(r'^eval "\$\((.*)\)"$', r"\1", example)
-        first, *words = shlex.split(bare)
-        assert first == "lookfar"
-        words = words[: words.index(">")] if ">" in words else words
-        assert " ".join(words).startswith(way), "of this very command"
-        command: click.Command = cli
-        context = click.Context(cli, info_name="lookfar", **cli.context_settings)
-        while isinstance(command, click.Group):
-            command = command.commands[words.pop(0)]
-            context = click.Context(command, parent=context, info_name=command.name)
-        command.make_context(command.name, words, parent=context.parent)
+def test_every_example_parses(subtests: pytest.Subtests) -> None:
+    for way in EVERY:
+        with subtests.test(way=str(way)):
+            for example in get_examples(EVERY[way]):
+                bare = re.sub(r'^eval "\$\((.*)\)"$', r"\1", example)
+                first, *words = shlex.split(bare)
+                assert first == "lookfar"
+                words = words[: words.index(">")] if ">" in words else words
+                assert " ".join(words).startswith(way), "of this very command"
+                command: click.Command = cli
+                context = click.Context(cli, info_name="lookfar", **cli.context_settings)
+                while isinstance(command, click.Group):
+                    command = command.commands[words.pop(0)]
+                    context = click.Context(command, parent=context, info_name=command.name)
+                command.make_context(command.name, words, parent=context.parent)
 
 
-@pytest.mark.parametrize("way", LEAVES)
-def test_every_command_takes_json_and_verbose(way: str) -> None:
-    options = {name for option in LEAVES[way].params for name in option.opts}
-    assert "--verbose" in options
-    assert ("--json" in options) == (way not in SPEAKS_OTHERWISE)
+def test_every_command_takes_json_and_verbose(subtests: pytest.Subtests) -> None:
+    for way in LEAVES:
+        with subtests.test(way=str(way)):
+            options = {name for option in LEAVES[way].params for name in option.opts}
+            assert "--verbose" in options
+            assert ("--json" in options) == (way not in SPEAKS_OTHERWISE)
 
 
 ONE_SPELLING = {
@@ -103,16 +107,17 @@ ONE_SPELLING = {
 }
 
 
-@pytest.mark.parametrize("way", LEAVES)
-def test_options_are_named_consistently(way: str) -> None:
-    for option in LEAVES[way].params:
-        if isinstance(option, click.Option):
-            for name in option.opts:
-                assert ONE_SPELLING.get(name, name) in option.opts
-                assert re.fullmatch(r"-[a-zA-Z]|--[a-z0-9]+(-[a-z0-9]+)*", name), name
-            assert option.help, f"{way} {option.opts}"
-            assert option.help.endswith((".", ")")), f"{way} {option.opts}: {option.help}"
-            assert "--query" not in option.opts or way == "why"
+def test_options_are_named_consistently(subtests: pytest.Subtests) -> None:
+    for way in LEAVES:
+        with subtests.test(way=str(way)):
+            for option in LEAVES[way].params:
+                if isinstance(option, click.Option):
+                    for name in option.opts:
+                        assert ONE_SPELLING.get(name, name) in option.opts
+                        assert re.fullmatch(r"-[a-zA-Z]|--[a-z0-9]+(-[a-z0-9]+)*", name), name
+                    assert option.help, f"{way} {option.opts}"
+                    assert option.help.endswith((".", ")")), f"{way} {option.opts}: {option.help}"
+                    assert "--query" not in option.opts or way == "why"
 
 
 def test_no_summary_is_cut_off() -> None:
@@ -120,10 +125,11 @@ def test_no_summary_is_cut_off() -> None:
     assert "..." not in output.split("Every day:")[1]
 
 
-@pytest.mark.parametrize("way", EVERY)
-def test_every_command_has_a_page(way: str) -> None:
-    page = Path(__file__).parents[3] / "docs" / "commands" / f"{way.split()[0]}.md"
-    assert f"lookfar {way}" in page.read_text(encoding="utf-8")
+def test_every_command_has_a_page(subtests: pytest.Subtests) -> None:
+    for way in EVERY:
+        with subtests.test(way=str(way)):
+            page = Path(__file__).parents[3] / "docs" / "commands" / f"{way.split()[0]}.md"
+            assert f"lookfar {way}" in page.read_text(encoding="utf-8")
 
 
 # --- what is mistyped -----------------------------------------------------------------------------
