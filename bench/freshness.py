@@ -25,7 +25,7 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 
 from lookfar import Library
-from lookfar.index.keeper import Pass
+from lookfar.freshness.keeper import Pass
 
 _QUESTIONS = ("how do I install it", "configure the server", "what does this error mean")
 _DEADLINE = 20.0

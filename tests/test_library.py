@@ -21,7 +21,7 @@ from lookfar.errors import (
     NotFound,
     NotIndexed,
 )
-from lookfar.index import freshness
+from lookfar.freshness import compare as freshness
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Mode
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lookfar.errors import IndexCorrupt, LookfarError
-from lookfar.index.strategies import Dirty
+from lookfar.freshness.changes import Changes
 from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.store.keywords.keyword_index import KEYWORDS, LISTING
@@ -90,9 +90,9 @@ def build(root: Path, index: Path, logged: bool) -> None:
     for number in range(6):
         text = f"common words of document {number}. It has two."
         database.insert(text, {"n": number}, doc_id=f"{ULID}{number}")
-    dirty = Dirty(library.index_dir)
-    dirty.add(["page1.md", "page2.md"])
-    dirty.save()
+    changes = Changes(library.index_dir)
+    changes.add(["page1.md", "page2.md"])
+    changes.save()
     if logged:
         sys.stdout.flush()
         os._exit(0)

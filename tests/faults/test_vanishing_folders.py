@@ -45,6 +45,7 @@ WALKS: dict[str, Ask] = {
 _BESIDES = {
     "common/folders.py",
     "sources",  # They have a walker of their own, by descriptor.
+    "freshness/inotify.py",  # Lists what it watches.
     "edit/templates.py",  # Lists a descriptor that a source opened.
     "serve/http/web/static_files.py",  # The files of the package, read once.
     "serve/daemon/endpoint.py",  # The same; a vanished file counts as gone.

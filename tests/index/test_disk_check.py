@@ -15,11 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.index import freshness
-from lookfar.index.disk_record import AGREEMENT_FILE, INVENTORY_FILE, Anchor, DiskRecord
-from lookfar.index.keeper import Pass
+from lookfar.freshness import compare as freshness
+from lookfar.freshness.inventory import (
+    AGREEMENT_FILE,
+    INVENTORY_FILE,
+    Anchor,
+    DiskRecord,
+    Entries,
+    Inventory,
+)
+from lookfar.freshness.keeper import Pass
 from lookfar.library import Library
-from lookfar.sources.folder.inventory import Entries, Inventory
 from lookfar.store.shared.snapshot import StoredSnapshot
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -41,8 +47,8 @@ def root(tmp_path: Path) -> Path:
 def large_and_hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every folder counts as large, and timestamps settle in 10 ms."""
     monkeypatch.setattr(freshness, "MOST_CHECKED", 1)
-    for module in ("folder.walk", "folder.inventory", "fingerprints"):
-        monkeypatch.setattr(f"lookfar.sources.{module}.SETTLING_NS", 10_000_000)
+    for module in ("sources.folder.walk", "freshness.inventory", "sources.fingerprints"):
+        monkeypatch.setattr(f"lookfar.{module}.SETTLING_NS", 10_000_000)
 
 
 @pytest.fixture

@@ -16,14 +16,13 @@ import pytest
 
 from leaks import leaving_nothing_open
 from lookfar.errors import InvalidArgument
-from lookfar.index import freshness
-from lookfar.index.keeper import Keeper, Pass
-from lookfar.index.strategies import DIRTY_FILE, Dirty, Strategy, Work
+from lookfar.freshness import compare as freshness
+from lookfar.freshness.changes import DIRTY_FILE, Changes, Work
+from lookfar.freshness.keeper import Keeper, Pass, Strategy
+from lookfar.freshness.watch import FolderWatcher
 from lookfar.library import Library
-from lookfar.ports import Batch
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.policy import Policy
-from lookfar.sources.folder.watch import FolderWatcher
 from waiting import DEADLINE, wait_for
 
 HASH = {"embed.provider": "hash", "index.workers": 1}
@@ -111,7 +110,7 @@ def test_without_fences_a_large_folder_is_not_called_stale(
     assert library.drain(DEADLINE)
     (note,) = library.search("one").incomplete
     assert note == freshness.UNPROVED
-    library.folder().following.keeper._dirty.add(everything=True)  # type: ignore[union-attr]
+    library.folder().following.keeper._changes.add(everything=True)  # type: ignore[union-attr]
     (note,) = library.search("one").incomplete
     assert note == freshness.FOLLOWING
     library.unwatch()
@@ -269,6 +268,7 @@ def test_a_root_deleted_and_made_again(library: Library, root: Path) -> None:
 
 def test_lazy_indexes_when_it_is_asked(library: Library, root: Path) -> None:
     library.watch("lazy")
+    assert library.drain(DEADLINE)
     assert found(library, "one") == {"one.md"}
     before = passes(library)
     write(root / "one.md", "zebra")
@@ -398,7 +398,7 @@ def test_what_git_collected_survives_a_restart(root: Path, tmp_path: Path) -> No
 
 def test_strategies_are_switched_while_it_runs(library: Library, root: Path) -> None:
     library.watch("lazy")
-    library.search("one")
+    assert library.drain(DEADLINE)
     keeper = library.folder().following.keeper
     write(root / "one.md", "zebra")
     wait_for(lambda: (state := library.watching()) and state.queued == 1)
@@ -530,8 +530,9 @@ class Recorder:
 def make(
     root: Path, folder: Path, update: Callable[[Work], object], strategy: Strategy = "realtime"
 ) -> Keeper:
-    watcher = FolderWatcher(Root.open(root), Policy(), 250)
-    return Keeper(watcher, Dirty(folder), update, strategy=strategy, first_pause=0.05)
+    changes = Changes(folder, quiet=0.25)
+    watcher = FolderWatcher(Root.open(root), Policy(), changes)
+    return Keeper(watcher, changes, update, strategy=strategy, first_pause=0.05)
 
 
 def test_it_survives_whatever_the_update_raises(root: Path, tmp_path: Path) -> None:
@@ -574,41 +575,13 @@ def test_it_waits_longer_after_each_failure(root: Path, tmp_path: Path) -> None:
 
 def test_everything_is_compared_now_and_then(root: Path, tmp_path: Path) -> None:
     record = Recorder()
-    watcher = FolderWatcher(Root.open(root), Policy(), 250)
-    keeper = Keeper(watcher, Dirty(tmp_path / "c"), record, reconcile_seconds=0.05)
+    changes = Changes(tmp_path / "c", quiet=0.25)
+    watcher = FolderWatcher(Root.open(root), Policy(), changes)
+    keeper = Keeper(watcher, changes, record, reconcile_seconds=0.05)
     keeper.start()
     wait_for(lambda: len(record.works) >= 3)
     keeper.stop()
     assert {work.only for work in record.works} == {None}
-
-
-@with_fences
-def test_names_are_known_while_they_are_handed_over(root: Path, tmp_path: Path) -> None:
-    """Broken on purpose: without the lock around the hand-over, ``pending`` is empty in between."""
-    told: list[frozenset[str] | None] = []
-
-    class Slow(Dirty):
-        def add_batch(self, batch: Batch) -> bool:
-            asking = threading.Thread(target=lambda: told.append(keeper.pending()))
-            asking.start()
-            asking.join(0.2)
-            threads.append(asking)
-            return super().add_batch(batch)
-
-    threads: list[threading.Thread] = []
-    watcher = FolderWatcher(Root.open(root), Policy(), 250)
-    release = threading.Event()
-    keeper = Keeper(
-        watcher, Slow(tmp_path / "c"), lambda work: work.only is None or release.wait(DEADLINE)
-    )
-    keeper.start()
-    assert keeper.drain(DEADLINE)
-    write(root / "one.md", "zebra")
-    wait_for(lambda: threads)
-    threads[0].join(DEADLINE)
-    release.set()
-    keeper.stop()
-    assert told[0] == frozenset({"one.md"})
 
 
 def test_a_listener_that_fails_does_no_harm(root: Path, tmp_path: Path) -> None:

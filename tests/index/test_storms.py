@@ -17,9 +17,8 @@ from pathlib import Path
 import pytest
 
 from harness import amount, report
+from lookfar.freshness.watch import FolderWatcher
 from lookfar.library import Library
-from lookfar.ports import Batch
-from lookfar.sources.folder.watch import FolderWatcher
 
 HASH = {"embed.provider": "hash", "index.workers": 1, "sources.max_files": 1_000_000}
 STORM = amount(600, 100_000)
@@ -160,13 +159,7 @@ def test_the_index_follows_editors_and_git(root: Path, tmp_path: Path, seed: int
 @pytest.fixture
 def deaf(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watcher without events and fences, as on a network file system."""
-    taken = FolderWatcher.take
-
-    def take(self: FolderWatcher) -> Batch:
-        taken(self)
-        return Batch()
-
-    monkeypatch.setattr(FolderWatcher, "take", take)
+    monkeypatch.setattr(FolderWatcher, "_on_change", lambda *_: None)
     monkeypatch.setattr(FolderWatcher, "fence", lambda self, seconds: False)
 
 

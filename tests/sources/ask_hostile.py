@@ -22,12 +22,12 @@ from lookfar import Filters
 from lookfar.collections.commits import Commits
 from lookfar.collections.read_documents import titles
 from lookfar.errors import LookfarError
-from lookfar.index.strategies import read_head
 from lookfar.library import Library
 from lookfar.serve.cli.doctor.findings import Subject
 from lookfar.serve.cli.doctor.index_checks import check_git
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.outer_ignore import load_outer_ignores
+from lookfar.sources.git.repositories import read_head
 
 SETTINGS = {"embed.provider": "hash", "index.workers": 1, "git.cool_down_seconds": 0}
 WORDS = "zanzibarcanary7719 harmless own commit"

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from lookfar.freshness.watch import FolderWatcher
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.build_output import presume_output
 from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import Walk, judge_file, walk
-from lookfar.sources.folder.watch import FolderWatcher
 from lookfar.sources.folder.why import why
+from reports import Reports
 from waiting import DEADLINE
 
 OUTPUT = [
@@ -117,49 +118,49 @@ def test_old_commits_are_judged_by_name() -> None:
 
 
 @contextmanager
-def watching(root: Path, exact: bool) -> Iterator[FolderWatcher]:
-    watcher = FolderWatcher(Root.open(root), Policy(), 10, exact=exact)
+def watching(root: Path, exact: bool) -> Iterator[tuple[FolderWatcher, Reports]]:
+    reports = Reports()
+    watcher = FolderWatcher(Root.open(root), Policy(), reports, exact=exact)
     watcher.start(lambda: None)
     try:
-        yield watcher
+        yield watcher, reports
     finally:
         watcher.stop()
 
 
-def everything_is_due(watcher: FolderWatcher) -> bool:
+def everything_is_due(watcher: FolderWatcher, reports: Reports) -> bool:
     """Wait until the watcher has reported what happened; say whether all has to be examined."""
     deadline = time.monotonic() + DEADLINE
     watcher.fence(DEADLINE)
-    while not watcher.peek().everything and time.monotonic() < deadline:
-        batch = watcher.peek()
-        if any(uri.endswith("settled.md") for uri in batch.uris):
+    while not reports.everything and time.monotonic() < deadline:
+        if any(uri.endswith("settled.md") for uri in reports.names()):
             return False
         time.sleep(0.01)
-    return watcher.take().everything
+    return reports.collect().everything
 
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_the_watcher_notices_a_build_file(tmp_path: Path, exact: bool) -> None:
     plant(tmp_path, "a/target/x.md", "a/b/y.md")
-    with watching(tmp_path, exact) as watcher:
+    with watching(tmp_path, exact) as watched:
         plant(tmp_path, "a/Cargo.toml")
-        assert everything_is_due(watcher)
+        assert everything_is_due(*watched)
 
 
 @pytest.mark.parametrize("mark", ["a/target/CACHEDIR.TAG", "a/Cargo.toml"])
 def test_the_watcher_notices_evidence_that_goes(tmp_path: Path, mark: str) -> None:
     plant(tmp_path, "a/target/x.md", mark)
-    with watching(tmp_path, True) as watcher:
+    with watching(tmp_path, True) as watched:
         (tmp_path / mark).unlink()
-        assert everything_is_due(watcher)
+        assert everything_is_due(*watched)
         plant(tmp_path, "a/target/settled.md")
-        assert not everything_is_due(watcher)
+        assert not everything_is_due(*watched)
 
 
 def test_a_build_file_saved_again_is_an_ordinary_change(tmp_path: Path) -> None:
     """Otherwise each save of a package.json would examine the whole folder."""
     plant(tmp_path, "package.json", "dist/x.md", "b/y.md")
-    with watching(tmp_path, True) as watcher:
+    with watching(tmp_path, True) as watched:
         plant(tmp_path, "package.json", "b/settled.md")
-        assert not everything_is_due(watcher)
-        assert "package.json" in watcher.take().uris
+        assert not everything_is_due(*watched)
+        assert "package.json" in watched[1].collect().uris

@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 from harness import amount
+from lookfar.freshness import look as look_module
+from lookfar.freshness.inventory import Inventory, take_inventory
+from lookfar.freshness.look import Differences, look
 from lookfar.model import SourceFile
 from lookfar.sources.confine import Root
-from lookfar.sources.folder import look as look_module
-from lookfar.sources.folder.inventory import Inventory, hash_rules, take_inventory
-from lookfar.sources.folder.look import Differences, look
 from lookfar.sources.folder.policy import Policy
-from lookfar.sources.folder.walk import FolderListing, Walk, Walker, load_outer_rules, walk
+from lookfar.sources.folder.walk import FolderListing, Walk, Walker, walk
 
 POLICY = Policy(max_file_bytes=64)
 
@@ -33,8 +33,8 @@ POLICY = Policy(max_file_bytes=64)
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Timestamps settle in 10 ms, so that a test need not wait for two seconds."""
-    for module in ("folder.walk", "folder.inventory", "fingerprints"):
-        monkeypatch.setattr(f"lookfar.sources.{module}.SETTLING_NS", 10_000_000)
+    for module in ("sources.folder.walk", "freshness.inventory", "sources.fingerprints"):
+        monkeypatch.setattr(f"lookfar.{module}.SETTLING_NS", 10_000_000)
 
 
 def settle() -> None:
@@ -53,8 +53,8 @@ def take(root: Path, policy: Policy = POLICY) -> tuple[Walk, Inventory]:
     settle()
     opened = Root.open(root)
     walked = walk(opened, policy)
-    rules = hash_rules(policy, load_outer_rules(opened, policy), ())
-    inventory = take_inventory(walked, rules, time.time_ns(), lambda _: True)
+    inventory = take_inventory(walked, opened)
+    assert inventory is not None
     settle()
     return walked, Inventory.from_bytes(inventory.to_bytes())
 
@@ -104,7 +104,7 @@ def test_a_folder_listed_too_soon_after_a_change_is_listed_again(
 ) -> None:
     plant(tmp_path, "a/b.md")
     _, trusted = take(tmp_path)
-    monkeypatch.setattr("lookfar.sources.folder.inventory.SETTLING_NS", 10**15)
+    monkeypatch.setattr("lookfar.freshness.inventory.SETTLING_NS", 10**15)
     _, inventory = take(tmp_path)
     listed: list[str] = []
     list_folder = Walker.list_folder

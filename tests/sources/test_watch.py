@@ -19,11 +19,11 @@ import pytest
 
 from harness import amount
 from leaks import leaving_nothing_open
-from lookfar.ports import Batch
+from lookfar.freshness import watch
+from lookfar.freshness.watch import FolderWatcher
 from lookfar.sources.confine import Root
-from lookfar.sources.folder import mounts, watch
 from lookfar.sources.folder.policy import Policy
-from lookfar.sources.folder.watch import FolderWatcher, Hints, drop_nested
+from reports import Reports
 
 LINUX = sys.platform == "linux"
 only_linux = pytest.mark.skipif(not LINUX, reason="needs inotify")
@@ -39,7 +39,8 @@ class Seen:
 
     def __init__(self, root: Path, *, exact: bool, policy: Policy | None = None) -> None:
         self.woken = threading.Condition()
-        self.watcher = FolderWatcher(Root.open(root), policy or Policy(), 250, exact=exact)
+        self.reports = Reports()
+        self.watcher = FolderWatcher(Root.open(root), policy or Policy(), self.reports, exact=exact)
         self.uris: set[str] = set()
         self.everything = self.git = self.marked = False
         self.watcher.start(self.wake)
@@ -49,7 +50,9 @@ class Seen:
             self.woken.notify_all()
 
     def collect(self) -> None:
-        batch = self.watcher.take()
+        batch = self.reports.collect()
+        if batch.everything:
+            self.watcher.extend()
         self.uris |= batch.uris - {MARK}
         self.marked |= MARK in batch.uris
         self.everything |= batch.everything
@@ -204,14 +207,15 @@ def test_index_files_are_not_reported_but_files_beside_them_are(root: Path, inde
     ours = root / indexes / "docs-0123456789abcdef"
     ours.mkdir(parents=True)
     apart = os.path.realpath(root / indexes)
-    watcher = FolderWatcher(Root.open(root), Policy(), 250, apart=apart)
+    reports = Reports()
+    watcher = FolderWatcher(Root.open(root), Policy(), reports, apart=apart)
     watcher.start(lambda: None)
     (ours / "dirty.json").write_text("{}")
     (root / indexes / "b.md").write_text("second")
     deadline = time.monotonic() + DEADLINE
-    while not watcher.fence(1) and not watcher.peek():
+    while not watcher.fence(1) and not reports:
         assert time.monotonic() < deadline
-    assert watcher.take().uris == {os.path.normpath(f"{indexes}/b.md")}
+    assert reports.collect().uris == {os.path.normpath(f"{indexes}/b.md")}
     watcher.stop()
 
 
@@ -220,14 +224,15 @@ def test_a_folder_among_indexes_is_watched_like_any_other(tmp_path: Path) -> Non
     home = tmp_path / "memory-0123456789abcdef" / "docs-0123456789abcdef"
     home.mkdir(parents=True)
     apart = os.path.realpath(tmp_path)
-    watcher = FolderWatcher(Root.open(home), Policy(), 250, apart=apart)
+    reports = Reports()
+    watcher = FolderWatcher(Root.open(home), Policy(), reports, apart=apart)
     watcher.start(lambda: None)
     (home / "b.md").write_text("second")
     deadline = time.monotonic() + DEADLINE
-    while not watcher.peek():
+    while not reports:
         assert time.monotonic() < deadline, "it was not reported"
         watcher.fence(1)
-    assert watcher.take().uris == {"b.md"}
+    assert reports.collect().uris == {"b.md"}
     watcher.stop()
 
 
@@ -337,13 +342,14 @@ def test_a_root_that_is_missing_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "late").mkdir()
     late = Root.open(tmp_path / "late")
     (tmp_path / "late").rmdir()
-    watcher = FolderWatcher(late, Policy(), 250)
+    reports = Reports()
+    watcher = FolderWatcher(late, Policy(), reports)
     watcher.start(lambda: None)
     assert watcher.reason == watch.ROOT_GONE
     (tmp_path / "late").mkdir()
     watcher.tend()
     assert watcher.healthy
-    assert watcher.take().everything
+    assert reports.collect().everything
     watcher.stop()
 
 
@@ -534,19 +540,20 @@ def test_at_the_limit_everything_is_compared_once_and_room_is_noticed(
     monkeypatch.setattr(InotifyFD, "add_callback", limited)
     seen = Seen(root, exact=True)
     try:
-        assert seen.watcher.take().everything
-        assert not seen.watcher.take(), "taking it asked for everything again"
+        assert seen.reports.collect().everything
+        seen.watcher.extend()
+        assert not seen.reports, "extending it asked for everything again"
         monkeypatch.setattr(seen.watcher, "_retry_at", 0.0)
         seen.watcher.tend()
         assert not seen.watcher.healthy
-        assert not seen.watcher.peek(), "a vain attempt asked for everything"
+        assert not seen.reports, "a vain attempt asked for everything"
         full[0] = False
         seen.watcher.tend()
         assert not seen.watcher.healthy, "it is not looked at all the time"
         monkeypatch.setattr(seen.watcher, "_retry_at", 0.0)
         seen.watcher.tend()
         assert seen.watcher.healthy
-        assert seen.watcher.take().everything
+        assert seen.reports.collect().everything
         (root / "docs" / "a.md").write_text("second")
         seen.names("docs/a.md")
         assert not seen.everything
@@ -565,7 +572,7 @@ def test_too_many_watchers_are_admitted(root: Path, monkeypatch: pytest.MonkeyPa
     seen = Seen(root, exact=True)
     assert "max_user_instances" in seen.watcher.reason
     seen.watcher.tend()
-    assert not seen.watcher.take(), "each vain attempt would have everything compared"
+    assert not seen.reports, "each vain attempt would have everything compared"
     seen.watcher.stop()
 
 
@@ -588,7 +595,7 @@ def test_lost_events_mean_everything(root: Path) -> None:
 def test_the_exact_watcher_is_used(root: Path) -> None:
     """With another watchdog the portable watcher would be used instead, without an error."""
     seen = Seen(root, exact=True)
-    assert type(seen.watcher._watch).__module__ == "lookfar.sources.folder.inotify"
+    assert type(seen.watcher._watch).__module__ == "lookfar.freshness.inotify"
     seen.watcher.stop()
 
 
@@ -624,7 +631,7 @@ def test_a_fence_comes_after_every_write_before_it(root: Path) -> None:
         name = f"{number}.md"
         (root / name).write_text("text")
         assert seen.watcher.fence(DEADLINE)
-        assert name in seen.watcher.take().uris
+        assert name in seen.reports.collect().uris
     seen.watcher.stop()
 
 
@@ -638,7 +645,7 @@ def test_where_others_write_from_elsewhere_a_fence_proves_nothing(
     table = tmp_path / "mounts"
     where = str(root.resolve()).replace(" ", "\\040")
     table.write_text(f"/dev/x / ext4 rw 0 0\nserver:/x {where} {kind} rw 0 0\n")
-    monkeypatch.setattr(mounts.file_system_type, "__defaults__", (table,))
+    monkeypatch.setattr(watch.file_system_type, "__defaults__", (table,))
     seen = Seen(root, exact=True)
     assert seen.watcher.fence(DEADLINE) is proves
     assert seen.watcher.healthy
@@ -647,7 +654,7 @@ def test_where_others_write_from_elsewhere_a_fence_proves_nothing(
 
 def test_starting_and_stopping_leaves_nothing_behind(root: Path) -> None:
     for exact in (True, False):
-        watcher = FolderWatcher(Root.open(root), Policy(), 250, exact=exact)
+        watcher = FolderWatcher(Root.open(root), Policy(), Reports(), exact=exact)
         watcher.start(lambda: None)
         watcher.stop()
         with leaving_nothing_open():
@@ -658,48 +665,3 @@ def test_starting_and_stopping_leaves_nothing_behind(root: Path) -> None:
                 watcher.stop()
                 watcher.stop()
         assert not watcher.healthy
-
-
-# --- batches --------------------------------------------------------------------------------------
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def test_a_batch_is_due_after_a_pause() -> None:
-    clock = Clock()
-    hints = Hints(0.3, 2.0, clock)
-    assert hints.ready_in() is None
-    assert hints.add("a.md")
-    clock.now += 0.2
-    assert not hints.add("b.md")
-    assert hints.ready_in() == pytest.approx(0.3)
-    clock.now += 0.3
-    assert hints.ready_in() == 0
-    assert hints.take() == Batch(frozenset({"a.md", "b.md"}))
-    assert not hints.take()
-
-
-def test_one_who_never_pauses_cannot_starve_the_rest() -> None:
-    clock = Clock()
-    hints = Hints(0.3, 2.0, clock)
-    for _ in range(21):
-        hints.add("log.md")
-        clock.now += 0.1
-    assert hints.ready_in() == 0
-
-
-def test_too_many_names_are_everything() -> None:
-    hints = Hints(0.3)
-    for number in range(watch.MOST_NAMED + 1):
-        hints.add(f"{number}.md")
-    assert hints.take() == Batch(everything=True)
-
-
-def test_a_folder_covers_everything_below_it() -> None:
-    assert drop_nested({"a/", "a/b.md", "a/c/", "ab.md", "d.md"}) == {"a/", "ab.md", "d.md"}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.errors import IndexBusy
-from lookfar.index.disk_record import AGREEMENT_FILE, INVENTORY_FILE
+from lookfar.freshness.inventory import AGREEMENT_FILE, INVENTORY_FILE
 from lookfar.library import Library
 from lookfar.store.ground.files import WriterLock
 from lookfar.store.sqlite.store import CollectionStore

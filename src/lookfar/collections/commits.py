@@ -7,7 +7,6 @@ are removed by the next pass. A query runs git only if a branch has moved.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from collections.abc import Collection as Several
 from contextlib import suppress
 from dataclasses import replace
@@ -43,9 +42,9 @@ from lookfar.store.opening import open_store
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
-    from lookfar.index.keeper import Keeper
-    from lookfar.index.strategies import Work
-    from lookfar.ports import Batch, CollectionSnapshot, Snapshot
+    from lookfar.freshness.changes import Work
+    from lookfar.freshness.keeper import Keeper
+    from lookfar.ports import CollectionSnapshot, Snapshot
     from lookfar.sources.git.repositories import Repository
 
 MIN_HASH_LENGTH = 7
@@ -186,14 +185,14 @@ class Commits(Collection):
         Its manifest does not say that if the branches had just moved when it was made, or if git
         packed them since.
         """
-        from lookfar.index.strategies import SEEN_FILE
+        from lookfar.freshness.changes import SEEN_FILE
 
         record = pack_record(_stamp_record(generation, stamp))
         with suppress(LookfarError):  # The next process runs git again.
             files.write_shared(self.store.folder / SEEN_FILE, record)
 
     def _read_stamp(self) -> object:
-        from lookfar.index.strategies import SEEN_FILE
+        from lookfar.freshness.changes import SEEN_FILE
 
         try:
             return unpack_record((self.store.folder / SEEN_FILE).read_bytes())
@@ -337,12 +336,12 @@ class Commits(Collection):
             self.following.start(self._make_keeper)
 
     def _make_keeper(self) -> Keeper:
-        from lookfar.index.keeper import Keeper
-        from lookfar.index.strategies import Dirty
+        from lookfar.freshness.changes import Changes
+        from lookfar.freshness.keeper import Keeper
 
         head = _SettledStamp(self.repository, self.settings.git.cool_down_seconds)
-        dirty = Dirty(self.store.folder)
-        return Keeper(_NoWatcher(), dirty, self._catch_up, strategy="git", head=head)
+        changes = Changes(self.store.folder)
+        return Keeper(None, changes, self._catch_up, strategy="git", head=head)
 
     def unwatch(self) -> None:
         self.following.stop()
@@ -397,31 +396,3 @@ class _SettledStamp:
         elif time.monotonic() - self._since >= self._seconds:
             self._settled = stamp
         return self._settled
-
-
-class _NoWatcher:
-    """A watcher without events: the keeper polls the branches instead."""
-
-    healthy = True
-    reason = ""
-
-    def start(self, wake: Callable[[], None]) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def tend(self) -> None: ...
-
-    def ready_in(self) -> float | None:
-        return None
-
-    def take(self) -> Batch:
-        from lookfar.ports import Batch
-
-        return Batch()
-
-    def peek(self) -> Batch:
-        return self.take()
-
-    def fence(self, timeout: float) -> bool:  # noqa: ARG002
-        """Return False: it cannot name changes, so a moved branch means comparing them all."""
-        return False

@@ -16,9 +16,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lookfar.common.turns import TURNS
 from lookfar.errors import IndexBusy, IOFailed, ModelUnavailable
-from lookfar.index import freshness
-from lookfar.index.disk_record import Anchor, DiskRecord, make_anchor
-from lookfar.index.recipe import epoch_fingerprint, hash_admission
+from lookfar.freshness import compare as freshness
+from lookfar.freshness.inventory import (
+    Anchor,
+    DiskRecord,
+    hash_admission,
+    make_anchor,
+    take_inventory,
+)
+from lookfar.index.recipe import epoch_fingerprint
 from lookfar.model import Incomplete
 from lookfar.sources.folder.walk import OutOfTime, load_outer_rules
 
@@ -26,8 +32,8 @@ if TYPE_CHECKING:
     from lookfar.collections.following import FolderFollowing
     from lookfar.collections.passes import Passes
     from lookfar.config import Settings
+    from lookfar.freshness.changes import Work
     from lookfar.index.build import Build
-    from lookfar.index.strategies import Work
     from lookfar.model import IndexReport
     from lookfar.ports import CollectionSnapshot, Embedder, Store
     from lookfar.sources.confine import Root
@@ -211,7 +217,7 @@ class DiskCheck:
             self._keep(walked, anchor)
 
     def _keep(self, walked: Walk, anchor: Anchor) -> None:
-        inventory = freshness.take_inventory_of(walked, self._files.root)
+        inventory = take_inventory(walked, self._files.root)
         if inventory is not None:
             self._record.save(inventory, anchor)
 

@@ -38,7 +38,7 @@ from lookfar.errors import (
     ModelUnavailable,
     as_out_of_memory,
 )
-from lookfar.index import freshness
+from lookfar.freshness import compare as freshness
 from lookfar.index.recipe import epoch_fingerprint, policy_from
 from lookfar.model import Document, Incomplete, IndexReport, Lane, Status
 from lookfar.sources.confine import Root
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from lookfar.common.caller import OnProgress
     from lookfar.config import Settings
     from lookfar.edit.editor import Editor
-    from lookfar.index.keeper import Pass
+    from lookfar.freshness.changes import Work
+    from lookfar.freshness.keeper import Pass
     from lookfar.index.skipped_files import SkippedFiles
-    from lookfar.index.strategies import Work
     from lookfar.ports import CollectionSnapshot, Maker, Snapshot, VectorSource
     from lookfar.sources.folder.policy import Policy
     from lookfar.sources.folder.walk import Walk

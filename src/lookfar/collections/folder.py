@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from lookfar.collections.file_collection import Files
     from lookfar.collections.memories import Memories
     from lookfar.config import Settings
-    from lookfar.index.keeper import Pass
-    from lookfar.index.strategies import Work
+    from lookfar.freshness.changes import Work
+    from lookfar.freshness.keeper import Pass
     from lookfar.model import IndexReport
     from lookfar.sources.folder.walk import Walk
     from lookfar.sources.git.repositories import Repository

@@ -8,13 +8,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from lookfar.index import freshness
+from lookfar.freshness import compare as freshness
 from lookfar.index.recipe import policy_from
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
-    from lookfar.index.keeper import Keeper, Pass
-    from lookfar.index.strategies import Work
+    from lookfar.freshness.changes import Work
+    from lookfar.freshness.keeper import Keeper, Pass
     from lookfar.model import Incomplete, IndexReport, Watching
     from lookfar.ports import Store
     from lookfar.sources.confine import Root
@@ -86,7 +86,7 @@ class FolderFollowing(Following):
         """Follow the folder, or switch the strategy of the running keeper."""
         keeper = self.keeper
         if keeper is not None and debounce_ms is None and on_pass is None:
-            from lookfar.index.strategies import checked_strategy
+            from lookfar.freshness.keeper import checked_strategy
 
             chosen = self._folder.settings.watch.strategy if strategy is None else strategy
             keeper.switch(checked_strategy(chosen))
@@ -99,14 +99,16 @@ class FolderFollowing(Following):
         debounce_ms: int | None,
         on_pass: Callable[[Pass], None] | None,
     ) -> None:
-        from lookfar.index import strategies
-        from lookfar.index.keeper import Keeper
-        from lookfar.sources.folder.watch import FolderWatcher
+        from lookfar.freshness.changes import Changes
+        from lookfar.freshness.keeper import Keeper, checked_debounce, checked_strategy
+        from lookfar.freshness.watch import FolderWatcher
+        from lookfar.sources.git.repositories import read_head
 
         folder, chosen = self._folder, self._folder.settings.watch
-        name = strategies.checked_strategy(chosen.strategy if strategy is None else strategy)
-        pause = strategies.checked_debounce(
-            chosen.debounce_ms if debounce_ms is None else debounce_ms
+        name = checked_strategy(chosen.strategy if strategy is None else strategy)
+        pause = checked_debounce(chosen.debounce_ms if debounce_ms is None else debounce_ms)
+        changes = Changes(
+            folder.store.folder, any_text=folder.settings.sources.any_text, quiet=pause / 1000
         )
         with self._lock:
             self.wanted = True
@@ -116,13 +118,13 @@ class FolderFollowing(Following):
                 FolderWatcher(
                     folder.root,
                     policy_from(folder.settings, folder.root.path),
-                    pause,
+                    changes,
                     apart=str(Path(folder.settings.index.dir).resolve()),
                 ),
-                strategies.Dirty(folder.store.folder, folder.settings.sources.any_text),
+                changes,
                 folder.catch_up,
                 strategy=name,
-                head=partial(strategies.read_head, folder.root),
+                head=partial(read_head, folder.root),
                 reconcile_seconds=chosen.reconcile_seconds,
                 on_pass=on_pass,
             )

@@ -17,11 +17,7 @@ from lookfar.config import Settings
 from lookfar.config.settings import SourcesSettings
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.ports import Embedder
-from lookfar.sources.confine import Root
-from lookfar.sources.folder.ignore import Ignores
-from lookfar.sources.folder.inventory import hash_rules
 from lookfar.sources.folder.policy import DEFAULT_EXCLUDE, Policy
-from lookfar.sources.folder.policy import VERSION as ADMISSION
 from lookfar.sources.secrets.screen import VERSION as SECRETS
 from lookfar.sources.secrets.screen import Secrets
 from lookfar.store.catalogue.migrations import FORMAT
@@ -30,7 +26,7 @@ from lookfar.store.keywords.fields import FIELDS, PAGE_FIELDS
 from lookfar.text.chunk.definitions import VERSION as CODE_CHUNKING
 from lookfar.text.chunk.parts import Sizes
 from lookfar.text.encodings import VERSION as ENCODINGS
-from lookfar.text.extract.formats import EXTRACTORS, version_of
+from lookfar.text.extract.formats import EXTRACTORS
 from lookfar.text.parse.calls.facts import VERSION as CALLS
 from lookfar.text.parse.links import VERSION as LINKS
 
@@ -68,16 +64,6 @@ def _make_policy(
         secrets=Secrets(sources.allow_secrets),
         own=index_path.relative_to(root_path).as_posix() if inside else "",
     )
-
-
-def hash_admission(root: Root, policy: Policy, outer: Ignores | None) -> str:
-    """Return a hash that is equal while the same files below ``root`` are admitted and extracted.
-
-    ``outer`` are the ignore rules from above the root.
-    """
-    extractors = [(row.extensions[0], version_of(row)) for row in EXTRACTORS]
-    own = (ADMISSION, SECRETS, root.path, root.allow_hard_links, extractors)
-    return hash_rules(policy, outer, own)
 
 
 def secrets_from(settings: Settings) -> Secrets:

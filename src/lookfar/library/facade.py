@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from lookfar.config import SearchSettings, Settings
     from lookfar.edit.memories import MemoryFolder
     from lookfar.edit.memory_file import Memory
-    from lookfar.index.keeper import Pass
+    from lookfar.freshness.keeper import Pass
     from lookfar.library import edit_documents, filter_values, reading, upkeep
     from lookfar.library import reading as part_reading
     from lookfar.library.outside import SourceManager

@@ -17,7 +17,7 @@ from lookfar.serve.show import json_shapes
 from lookfar.serve.show.printable import safe_json, safe_name
 
 if TYPE_CHECKING:
-    from lookfar.index.keeper import Pass
+    from lookfar.freshness.keeper import Pass
     from lookfar.library import Library
 
 _POLL_SECONDS = 1.0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lookfar import model
     from lookfar.collections.similar import Similar
     from lookfar.errors import LookfarError
-    from lookfar.index.keeper import Pass
+    from lookfar.freshness.keeper import Pass
     from lookfar.retrieve.grep.find_in_text import Found
 
 Json = dict[str, Any]

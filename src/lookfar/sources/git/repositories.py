@@ -13,6 +13,7 @@ import re
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -31,6 +32,8 @@ _GITFILE: Final = "gitdir: "
 _WORKTREE: Final = re.compile(r"(?im)^[ \t]*worktree[ \t]*=[ \t]*(.*?)[ \t]*$")
 _ESCAPED: Final = re.compile(r"\\(.)")
 _ROOT_USER: Final = 0
+_REF_TABLES: Final = "reftable/tables.list"
+_NO_HEAD: Final = "none"
 _REASONS: Final = {
     "symlink": "{entry} is a link, or its path leads through one",
     "not_a_file": "{entry} is not what git would write there ({detail})",
@@ -237,6 +240,39 @@ def _is_its_worktree(git_dir: Root, folder: Path) -> bool:
         return False
     value = _ESCAPED.sub(r"\1", values[-1].strip('"'))
     return os.path.realpath(os.path.join(git_dir.path, value)) == os.path.realpath(folder)
+
+
+# --- the head -----------------------------------------------------------------------------------
+
+
+def read_head(root: Root) -> str:
+    """Return a hash that changes with every commit and checkout of the repository of ``root``.
+
+    The repository may begin above the root, or be a worktree whose head is elsewhere. What is
+    read there is only compared, never shown.
+    """
+    repository = find_repository(root.path)
+    head = peek_line(repository.own, "HEAD") if repository and repository.own else ""
+    if repository is None or not head:
+        return _NO_HEAD
+    parts = [head]
+    if head.startswith("ref: "):
+        name = head.removeprefix("ref: ")
+        line = peek_line(repository.own, name) or peek_line(repository.git_dir, name)
+        shared = Path(repository.git_dir)
+        # Without a file of its own, the ref is packed or in a reftable.
+        parts += (
+            [line] if line else map(_stamp_file, (shared / "packed-refs", shared / _REF_TABLES))
+        )
+    return sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _stamp_file(path: Path) -> str:
+    try:
+        info = path.lstat()
+    except (OSError, ValueError):
+        return ""
+    return f"{info.st_mtime_ns} {info.st_size} {info.st_ino}"
 
 
 # --- ownership ----------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from typing import Final
 from lookfar.common.folders import list_folder
 from lookfar.config import data_dir
 from lookfar.errors import OTHER_FOLDER
+from lookfar.freshness.watch import REMOTE, file_system_type
 from lookfar.serve.cli.doctor.findings import Finding, Subject
 from lookfar.serve.cli.options import quote
-from lookfar.sources.folder.mounts import REMOTE, file_system_type
 
 _MIN_FREE_BYTES: Final = 200_000_000
 _LOW_FREE_BYTES: Final = 1_000_000_000

@@ -1,4 +1,4 @@
-"""The dirty set over restarts and damage, where git stands, and what each strategy waits for."""
+"""Changes over pauses, restarts and damage, where git stands, and what each strategy waits for."""
 
 from __future__ import annotations
 
@@ -11,34 +11,32 @@ import pytest
 
 import lookfar.errors
 from lookfar.errors import InvalidArgument
-from lookfar.index.strategies import (
+from lookfar.freshness.changes import (
     DIRTY_FILE,
-    DUE,
-    STRATEGIES,
-    Dirty,
+    LONGEST_WAIT,
+    MOST_NAMED,
+    Changes,
     Work,
-    checked_debounce,
-    checked_strategy,
-    read_head,
+    drop_nested,
 )
-from lookfar.ports import Batch
+from lookfar.freshness.keeper import DUE, STRATEGIES, checked_debounce, checked_strategy
 from lookfar.sources.confine import Root
-from lookfar.sources.folder.watch import MOST_NAMED
+from lookfar.sources.git.repositories import read_head
 from waiting import DEADLINE
 
 SOURCE = Path(lookfar.errors.__file__).parents[1]
 
 
 def test_files_that_no_parser_knows_are_not_dirty(tmp_path: Path) -> None:
-    dirty = Dirty(tmp_path)
-    assert not dirty.add(["4913", "picture.xyz"])
+    dirty = Changes(tmp_path)
+    dirty.add(["4913", "picture.xyz"])
     assert not dirty
-    assert dirty.add(["a.md", "docs/"])
+    dirty.add(["a.md", "docs/"])
     assert dirty.names() == {"a.md", "docs/"}
 
 
 def test_what_is_taken_stays_dirty_until_it_is_done(tmp_path: Path) -> None:
-    dirty = Dirty(tmp_path)
+    dirty = Changes(tmp_path)
     dirty.add(["a.md"])
     assert dirty.take() == Work(frozenset({"a.md"}))
     dirty.add(["b.md"])
@@ -51,7 +49,7 @@ def test_what_is_taken_stays_dirty_until_it_is_done(tmp_path: Path) -> None:
 
 
 def test_too_many_names_are_everything(tmp_path: Path) -> None:
-    dirty = Dirty(tmp_path)
+    dirty = Changes(tmp_path)
     dirty.add(f"{number}.md" for number in range(MOST_NAMED + 1))
     assert dirty.everything
     assert dirty.take() == Work(None)
@@ -61,19 +59,20 @@ def test_too_many_names_are_everything(tmp_path: Path) -> None:
 
 
 def test_it_survives_a_restart(tmp_path: Path) -> None:
-    dirty = Dirty(tmp_path / "collection")
-    dirty.add_batch(Batch(frozenset({"ä.md", "docs/"})))
+    dirty = Changes(tmp_path / "collection")
+    dirty.report("ä.md")
+    dirty.report("docs/")
     dirty.take()
     dirty.head = "abc"
     dirty.save()
-    again = Dirty(tmp_path / "collection")
+    again = Changes(tmp_path / "collection")
     assert again.load()
     assert again.names() == frozenset({"ä.md", "docs/"})
     assert (again.head, again.everything) == ("abc", False)
 
 
 def test_nothing_left_is_nothing_dirty(tmp_path: Path) -> None:
-    dirty = Dirty(tmp_path)
+    dirty = Changes(tmp_path)
     assert not dirty.load()
     assert not dirty
 
@@ -84,7 +83,7 @@ def test_nothing_left_is_nothing_dirty(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_means_everything(tmp_path: Path, content: bytes) -> None:
     (tmp_path / DIRTY_FILE).write_bytes(content)
-    dirty = Dirty(tmp_path)
+    dirty = Changes(tmp_path)
     assert dirty.load()
     assert dirty.everything
 
@@ -104,6 +103,44 @@ def test_arguments_are_checked() -> None:
     for wrong in (249, 30_001, -1):
         with pytest.raises(InvalidArgument, match=str(wrong)):
             checked_debounce(wrong)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_changes_are_due_after_a_pause(tmp_path: Path) -> None:
+    clock = Clock()
+    changes = Changes(tmp_path, quiet=0.3, clock=clock)
+    assert changes.ready_in() is None
+    assert changes.report("a.md")
+    clock.now += 0.2
+    assert not changes.report("b.md")
+    assert changes.ready_in() == pytest.approx(0.3)
+    clock.now += 0.3
+    assert changes.ready_in() == 0
+    assert changes.names() == {"a.md", "b.md"}
+    assert changes.settle()
+    assert changes.ready_in() is None
+    assert changes.report("a.md")
+    assert not changes.settle(), "it was known"
+
+
+def test_writes_that_never_pause_do_not_delay_other_changes(tmp_path: Path) -> None:
+    clock = Clock()
+    changes = Changes(tmp_path, quiet=0.3, clock=clock)
+    for _ in range(int(LONGEST_WAIT / 0.1) + 1):
+        changes.report("log.md")
+        clock.now += 0.1
+    assert changes.ready_in() == 0
+
+
+def test_a_folder_covers_everything_below_it() -> None:
+    assert drop_nested({"a/", "a/b.md", "a/c/", "ab.md", "d.md"}) == {"a/", "ab.md", "d.md"}
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -207,8 +244,8 @@ def test_no_head_is_waited_for(tmp_path: Path) -> None:
 SAVER = """
 import sys
 from pathlib import Path
-from lookfar.index.strategies import Dirty
-mine = Dirty(Path(sys.argv[1]))
+from lookfar.freshness.changes import Changes
+mine = Changes(Path(sys.argv[1]))
 mine.add(f"{sys.argv[2]}-{number}.md" for number in range(int(sys.argv[3])))
 for _ in range(150):
     mine.save()
@@ -233,7 +270,7 @@ def test_two_processes_write_the_dirty_set_at_once(tmp_path: Path) -> None:
     ]
     whole = {frozenset(f"a-{n}.md" for n in range(900)), frozenset(f"b-{n}.md" for n in range(3))}
     while any(saver.poll() is None for saver in savers):
-        reader = Dirty(tmp_path)
+        reader = Changes(tmp_path)
         if reader.load():
             assert not reader.everything
             assert reader.names() in whole
@@ -246,7 +283,7 @@ def test_two_processes_write_the_dirty_set_at_once(tmp_path: Path) -> None:
 def test_what_is_put_back_is_never_out_of_sight(tmp_path: Path) -> None:
     """Seen to fail with two turns of the lock: whoever looked between them found nothing dirty,
     and took an answer for fresh."""
-    dirty = Dirty(tmp_path)
+    dirty = Changes(tmp_path)
     dirty.add(["a.md"])
     dirty.take()
     seen: list[frozenset[str]] = []

@@ -7,24 +7,20 @@ becomes a note in the answer.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 from lookfar.errors import IndexBusy, IOFailed, ModelUnavailable, how_many
-from lookfar.index.recipe import hash_admission
+from lookfar.freshness.inventory import Inventory
+from lookfar.freshness.look import look
 from lookfar.index.reconcile import Changes, compare, find_stale
 from lookfar.model import Incomplete
 from lookfar.ports import CollectionSnapshot, Known, LeftOut
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.ignore import Ignores
-from lookfar.sources.folder.inventory import Inventory, take_inventory
-from lookfar.sources.folder.look import look
 from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import Walk, walk
-from lookfar.text.parse.formats import is_readable
 
 FEW_FILES = 32
 _FEW_BYTES = 2_000_000
@@ -157,15 +153,3 @@ def look_for_changes(
     known, left_out = snapshot.known(differing.names), snapshot.left_out(examined)
     changes, stale = differences(seen, known, left_out, policy)
     return Outcome(stale, changes.bytes, differing.unexamined)
-
-
-def take_inventory_of(walked: Walk, root: Root) -> Inventory | None:
-    """Return the inventory of a full walk; None if the root itself could not be listed."""
-    memory = walked.memory
-    top = memory.folders.get("")
-    if top is None:
-        return None
-    policy = memory.policy
-    wanted = partial(is_readable, any_text=policy.any_text)
-    rules = hash_admission(root, policy, top.outer)
-    return take_inventory(walked, rules, time.time_ns(), wanted)

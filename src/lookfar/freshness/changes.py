@@ -1,52 +1,32 @@
-"""Decide when changes are indexed, and keep the set of changes that wait until then.
+"""Collect the names of changed files until they are indexed.
 
-The set is saved before anything relies on it; a damaged file means "compare everything".
-
-============  ==============================================================
-``realtime``  indexes a change as soon as no more writes follow
-``lazy``      collects, and indexes before a query is answered
-``git``       collects, and indexes when a commit or checkout moves the head
-============  ==============================================================
+Names are due when no more writes follow, or when they have waited long enough. The set is saved
+before anything relies on it; a damaged file means "compare everything".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from threading import Lock
-from typing import Final, Literal, get_args
+from typing import Final
 
-from lookfar.errors import InvalidArgument
-from lookfar.ports import Batch
-from lookfar.sources.confine import Root
-from lookfar.sources.folder.watch import MOST_NAMED, drop_nested
-from lookfar.sources.git.metadata import peek_line
-from lookfar.sources.git.repositories import find_repository
 from lookfar.store.ground import files
 from lookfar.store.ground.records import pack_record, unpack_record
 from lookfar.text.parse.formats import is_readable
 
-Strategy = Literal["realtime", "lazy", "git"]
-Occasion = Literal["change", "start", "reconcile", "search", "commit", "request"]
-
-STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
 DIRTY_FILE: Final = "dirty.json"
 SEEN_FILE: Final = "seen.json"
 """The stamp of the branches when a pass last found nothing new."""
-DEBOUNCE_MS: Final = (250, 30_000)
 
-DUE: Final[Mapping[Strategy, frozenset[Occasion]]] = {
-    "realtime": frozenset(get_args(Occasion)),
-    "lazy": frozenset(("search", "request")),
-    "git": frozenset(("commit", "request")),
-}
-"""The occasions on which each strategy indexes the collected changes."""
+MOST_NAMED: Final = 1_000
+"""More names than this become "everything"."""
+LONGEST_WAIT: Final = 2.0
+"""Seconds after which changes are due even if writes continue."""
 
 _FORMAT: Final = 1
-_REF_TABLES: Final = "reftable/tables.list"
-_NO_HEAD: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,49 +37,35 @@ class Work:
     """URIs, and folders that end in ``/``; None for everything."""
 
 
-def checked_strategy(name: str) -> Strategy:
-    if name not in STRATEGIES:
-        raise InvalidArgument(
-            f"Unknown indexing strategy: {name!r}.",
-            hint=f"Choose one of: {', '.join(STRATEGIES)}.",
-        )
-    return name
-
-
-def checked_debounce(milliseconds: int) -> int:
-    low, high = DEBOUNCE_MS
-    if not low <= milliseconds <= high:
-        raise InvalidArgument(
-            f"debounce_ms is {milliseconds}.",
-            hint=f"Give a number of milliseconds from {low} to {high}.",
-        )
-    return milliseconds
-
-
-def documents_among(uris: Iterable[str], any_text: bool = False) -> frozenset[str]:
-    """Return the names of folders, and of files that may be indexed."""
-    return frozenset(uri for uri in uris if uri.endswith("/") or is_readable(uri, any_text))
-
-
-class Dirty:
+class Changes:
     """The names of changed files that are not indexed yet. May be shared by threads."""
 
-    def __init__(self, folder: Path, any_text: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        any_text: bool = False,
+        quiet: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Use the index folder of a collection; nothing is read or written yet.
 
-        With ``any_text``, files of unknown formats count, too.
+        With ``any_text``, files of unknown formats count, too. ``quiet`` are the seconds without
+        a change after which the names are due.
         """
-        self.any_text = any_text
+        self._any_text = any_text
+        self._quiet = quiet
+        self._clock = clock
         self._path = folder / DIRTY_FILE
         self._lock = Lock()
         self._uris: set[str] = set()
         self._everything = False
         self._taken: Work | None = None
+        self._waiting = self._grown = False
+        """Whether a pause is waited for, and whether names were new since the one before."""
+        self._first = self._last = 0.0
         self.head = ""
         """The head of the repository when the set was last indexed; empty if unknown."""
-
-    def __len__(self) -> int:
-        return len(self.names())
 
     def __bool__(self) -> bool:
         return self.everything or bool(self.names())
@@ -117,22 +83,52 @@ class Dirty:
             taken = self._taken.only if self._taken else None
             return drop_nested(self._uris | (taken or frozenset()))
 
-    def add(self, uris: Iterable[str] = (), *, everything: bool = False) -> bool:
-        """Add names of files that may be indexed; return whether one was new."""
+    def add(self, uris: Iterable[str] = (), *, everything: bool = False) -> None:
+        """Add names of files that may be indexed, without waiting for a pause."""
         with self._lock:
-            return self._add(uris, everything)
+            self._add(uris, everything)
 
     def _add(self, uris: Iterable[str], everything: bool) -> bool:
+        """Add names; return whether one was new. The caller holds the lock."""
         before = (len(self._uris), self._everything)
         if not self._everything:
-            self._uris |= documents_among(uris, self.any_text)
+            self._uris.update(
+                uri for uri in uris if uri.endswith("/") or is_readable(uri, self._any_text)
+            )
         if everything or len(self._uris) > MOST_NAMED:
             self._everything = True
             self._uris.clear()
         return before != (len(self._uris), self._everything)
 
-    def add_batch(self, batch: Batch) -> bool:
-        return self.add(batch.uris, everything=batch.everything)
+    # -- as they are noticed -----------------------------------------------------
+
+    def report(self, uri: str = "", *, everything: bool = False) -> bool:
+        """Add a name, or none for a change in git, and wait for a pause; return whether a pause
+        was not waited for before."""
+        with self._lock:
+            self._last = self._clock()
+            first, self._waiting = not self._waiting, True
+            if first:
+                self._first = self._last
+            self._grown |= self._add((uri,) if uri else (), everything)
+            return first
+
+    def ready_in(self) -> float | None:
+        """Return the seconds until what was reported is due; None if nothing was."""
+        with self._lock:
+            if not self._waiting:
+                return None
+            # At least one pause, however long it is configured.
+            longest = self._first + max(LONGEST_WAIT, self._quiet)
+            return max(0.0, min(self._last + self._quiet, longest) - self._clock())
+
+    def settle(self) -> bool:
+        """Stop waiting for a pause; return whether names were new."""
+        with self._lock:
+            grown, self._waiting, self._grown = self._grown, False, False
+            return grown
+
+    # -- as they are indexed -----------------------------------------------------
 
     def take(self) -> Work | None:
         """Return what to index; it stays in the set, and on disk, until ``done``."""
@@ -156,7 +152,7 @@ class Dirty:
             if work is not None:
                 self._add(work.only or (), work.only is None)
 
-    # -- persistence -----------------------------------------------------------
+    # -- persistence -------------------------------------------------------------
 
     def save(self) -> None:
         state = {
@@ -190,32 +186,18 @@ class Dirty:
         return True
 
 
-# -- git's head ------------------------------------------------------------------
+def drop_nested(uris: set[str] | frozenset[str]) -> frozenset[str]:
+    """Drop the names below a folder that is in the set itself."""
+    folders = {uri for uri in uris if uri.endswith("/")}
+    if not folders:
+        return frozenset(uris)
 
+    def covered(uri: str) -> bool:
+        end = uri.find("/")
+        while -1 < end < len(uri) - 1:
+            if uri[: end + 1] in folders:
+                return True
+            end = uri.find("/", end + 1)
+        return False
 
-def read_head(root: Root) -> str:
-    """Return a hash that changes with every commit and checkout of the repository of ``root``.
-
-    The repository may begin above the root, or be a worktree whose head is elsewhere. What is
-    read there is only compared, never shown.
-    """
-    repository = find_repository(root.path)
-    head = peek_line(repository.own, "HEAD") if repository and repository.own else ""
-    if repository is None or not head:
-        return _NO_HEAD
-    parts = [head]
-    if head.startswith("ref: "):
-        name = head.removeprefix("ref: ")
-        line = peek_line(repository.own, name) or peek_line(repository.git_dir, name)
-        shared = Path(repository.git_dir)
-        # Without a file of its own, the ref is packed or in a reftable.
-        parts += [line] if line else map(_stamp, (shared / "packed-refs", shared / _REF_TABLES))
-    return sha256("\n".join(parts).encode()).hexdigest()[:16]
-
-
-def _stamp(path: Path) -> str:
-    try:
-        info = path.lstat()
-    except (OSError, ValueError):
-        return ""
-    return f"{info.st_mtime_ns} {info.st_size} {info.st_ino}"
+    return frozenset(uri for uri in uris if not covered(uri))

@@ -19,11 +19,11 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
+from lookfar.freshness.inventory import FIELDS, Entries, Inventory, stamp_fingerprint, wrap
 from lookfar.sources.confine import Handle, Refused, Root, close_folder, lstat_in
 from lookfar.sources.fingerprints import make_fingerprint
 from lookfar.sources.folder.build_output import find_mark
 from lookfar.sources.folder.ignore import Ignores
-from lookfar.sources.folder.inventory import FIELDS, Entries, Inventory, stamp_fingerprint, wrap
 from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import (
     VANISHED,

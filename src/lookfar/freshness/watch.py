@@ -1,9 +1,9 @@
-"""Watch a folder and collect hints: names to look at, which say nothing about their state.
+"""Watch a folder and report hints: names to look at, which say nothing about their state.
 
-Changed URIs are reported in batches (folders end in ``/``), or as "everything" if there are too
-many, events were lost, rules changed or the root was replaced. Files that policy or ignore files
-exclude are not reported, and the watcher is not healthy if events may be missing. The reader of
-a hint checks the disk, so a wrong event costs one check.
+Changed URIs are reported (folders end in ``/``), or "everything" if events were lost, rules
+changed or the root was replaced. Files that policy or ignore files exclude are not reported, and
+the watcher is not healthy if events may be missing. The reader of a hint checks the disk, so a
+wrong event costs one check.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from threading import Lock, RLock
+from pathlib import Path
+from threading import RLock
 from typing import Any, Final, Protocol
 
 from lookfar.config import FOREIGN_FILES, PROJECT_FILE
 from lookfar.errors import LookfarError, OutsideRoot
-from lookfar.ports import Batch
+from lookfar.freshness.changes import Changes
 from lookfar.sources.confine import Root, components
 from lookfar.sources.folder.build_output import (
     find_evidence,
@@ -31,16 +32,9 @@ from lookfar.sources.folder.build_output import (
     output_name,
 )
 from lookfar.sources.folder.ignore import IGNORE_FILES, Ignores
-from lookfar.sources.folder.mounts import is_remote
 from lookfar.sources.folder.outer_ignore import load_outer_ignores
 from lookfar.sources.folder.policy import Policy, Verdict
 from lookfar.sources.folder.walk import load_folder_rules
-
-MOST_NAMED: Final = 1_000
-"""A batch with more names becomes "everything"."""
-
-LONGEST_WAIT: Final = 2.0
-"""Seconds after which a batch is due even if writes continue."""
 
 ROOT_GONE: Final = "the folder is gone"
 _LIMIT: Final = "the system's limit of watched folders is reached (fs.inotify.max_user_watches)"
@@ -51,79 +45,17 @@ _LIMIT_SECONDS: Final = 60.0
 _STORE: Final = re.compile(r".*-[0-9a-f]{16}", re.DOTALL)
 """The name of an index folder."""
 _FOREIGN_FOLDERS: Final = frozenset(file.rpartition("/")[0] for file in FOREIGN_FILES) - {""}
+MOUNTS: Final = Path("/proc/self/mounts")
+REMOTE: Final = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre"),
+        *("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs", "davfs", "virtiofs"),
+    )
+)
+"""Remote file systems: other machines can change files without an event here."""
+
 _GIT: Final = ".git"
 _GIT_REFS: Final = ("HEAD", "packed-refs", "refs", "logs")
-
-
-class Hints:
-    """Collects names until there is a pause, or until they have waited long enough."""
-
-    def __init__(
-        self,
-        quiet: float,
-        longest: float = LONGEST_WAIT,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.quiet = quiet
-        self._longest = longest
-        self._clock = clock
-        self._lock = Lock()
-        self._uris: set[str] = set()
-        self._everything = self._git = False
-        self._first = self._last = 0.0
-
-    def add(self, uri: str = "", *, everything: bool = False, git: bool = False) -> bool:
-        """Add a name; return whether it is the first."""
-        with self._lock:
-            now = self._clock()
-            was_empty = not (self._uris or self._everything or self._git)
-            if was_empty:
-                self._first = now
-            self._last = now
-            self._git |= git
-            self._everything |= everything
-            if uri and not self._everything:
-                self._uris.add(uri)
-            if self._everything or len(self._uris) > MOST_NAMED:
-                self._everything = True
-                self._uris.clear()
-            return was_empty
-
-    def ready_in(self) -> float | None:
-        with self._lock:
-            if not (self._uris or self._everything or self._git):
-                return None
-            # At least one pause, however long it is configured.
-            longest = self._first + max(self._longest, self.quiet)
-            return max(0.0, min(self._last + self.quiet, longest) - self._clock())
-
-    def peek(self) -> Batch:
-        with self._lock:
-            return Batch(drop_nested(self._uris), self._everything, self._git)
-
-    def take(self) -> Batch:
-        with self._lock:
-            batch = Batch(drop_nested(self._uris), self._everything, self._git)
-            self._uris.clear()
-            self._everything = self._git = False
-            return batch
-
-
-def drop_nested(uris: set[str] | frozenset[str]) -> frozenset[str]:
-    """Drop the names below a folder that is in the set itself."""
-    folders = {uri for uri in uris if uri.endswith("/")}
-    if not folders:
-        return frozenset(uris)
-
-    def covered(uri: str) -> bool:
-        end = uri.find("/")
-        while -1 < end < len(uri) - 1:
-            if uri[: end + 1] in folders:
-                return True
-            end = uri.find("/", end + 1)
-        return False
-
-    return frozenset(uri for uri in uris if not covered(uri))
 
 
 class FolderWatcher:
@@ -133,12 +65,14 @@ class FolderWatcher:
         self,
         root: Root,
         policy: Policy,
-        debounce_ms: int,
+        changes: Changes,
         *,
         apart: str = "",
         exact: bool = True,
     ) -> None:
-        """``apart`` is the real path of the index folder. If it is inside the root, changes of
+        """Report to ``changes``, which wait for a pause.
+
+        ``apart`` is the real path of the index folder. If it is inside the root, changes of
         indexes are ignored, but not of other files in it, such as memories.
 
         Without ``exact``, or on a system without inotify, there are no fences.
@@ -151,7 +85,7 @@ class FolderWatcher:
         self._root = root
         self._policy = policy
         self._exact = exact
-        self._hints = Hints(debounce_ms / 1000)
+        self._changes = changes
         self._wake: Callable[[], None] = lambda: None
         self._changing = RLock()
         self._watch: _Observing | None = None
@@ -164,6 +98,8 @@ class FolderWatcher:
         """Whether other machines may change files without an event, so fences prove nothing."""
         self._outer_rules: Ignores | None = None
         """Ignore rules from outside the root, as last read."""
+        self._may_widen = False
+        """Whether more folders than before may have to be watched."""
 
     # -- start and stop ------------------------------------------------------
 
@@ -257,7 +193,7 @@ class FolderWatcher:
         if self._exact:
             # Not on this system, or watchdog has other private classes.
             with suppress(ImportError, AttributeError, TypeError):
-                from lookfar.sources.folder.inotify import Tree
+                from lookfar.freshness.inotify import Tree
 
                 return Tree(self._root.path, self._on_change, self._on_trouble, self._wants)
         return _Observer(self._root.path, self._on_change)
@@ -270,19 +206,11 @@ class FolderWatcher:
 
     # -- hints ----------------------------------------------------------------
 
-    def ready_in(self) -> float | None:
-        return self._hints.ready_in()
-
-    def peek(self) -> Batch:
-        return self._hints.peek()
-
-    def take(self) -> Batch:
-        batch = self._hints.take()
-        if batch.everything:
-            watch = self._watch
-            if watch is not None:
-                watch.extend()
-        return batch
+    def extend(self) -> None:
+        """Watch the folders that became wanted since, before everything is compared."""
+        watch, widen, self._may_widen = self._watch, self._may_widen, False
+        if watch is not None and widen:
+            watch.extend()
 
     def fence(self, timeout: float) -> bool:
         watch = self._watch
@@ -304,7 +232,7 @@ class FolderWatcher:
         parent, _, name = uri.rpartition("/")
         if uri == _GIT or uri.startswith(f"{_GIT}/"):
             if uri == _GIT or (_is_ref(uri) and not name.endswith(".lock")):
-                self._add(git=True)
+                self._add()
         elif uri == PROJECT_FILE or uri in FOREIGN_FILES or uri in _FOREIGN_FOLDERS:
             # A new folder may have got its file before it was watched.
             self._everything()
@@ -355,10 +283,11 @@ class FolderWatcher:
     def _everything(self) -> None:
         with self._ruling:
             self._rules.clear()
+        self._may_widen = True
         self._add(everything=True)
 
-    def _add(self, uri: str = "", *, everything: bool = False, git: bool = False) -> None:
-        if self._hints.add(uri, everything=everything, git=git):
+    def _add(self, uri: str = "", *, everything: bool = False) -> None:
+        if self._changes.report(uri, everything=everything):
             self._wake()
 
     def _wants(self, path: str) -> bool:
@@ -429,6 +358,27 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return (info.st_dev, info.st_ino) if os.path.isdir(path) else None
+
+
+def file_system_type(path: Path, mounts: Path = MOUNTS) -> str:
+    """Return the kernel's name for the file system of a path; empty if unknown."""
+    real = Path(os.path.realpath(path))
+    best, kind = -1, ""
+    for line in mounts.read_text("utf-8", "surrogateescape").splitlines():
+        with suppress(IndexError):
+            _, where, name, *_ = line.split(" ")
+            point = Path(where.encode().decode("unicode_escape"))
+            if (point == real or point in real.parents) and len(point.parts) >= best:
+                best, kind = len(point.parts), name
+    return kind
+
+
+def is_remote(path: str) -> bool:
+    """Whether other machines may change files there without an event on this one."""
+    try:
+        return file_system_type(Path(path)) in REMOTE
+    except (OSError, ValueError):
+        return False
 
 
 class _Observing(Protocol):

@@ -2,29 +2,43 @@
 
 One thread runs all passes; other threads only post requests and wait. A pass that fails is
 retried later, with growing pauses, and its error is part of the state.
+
+============  ==============================================================
+``realtime``  indexes a change as soon as no more writes follow
+``lazy``      collects, and indexes before a query is answered
+``git``       collects, and indexes when a commit or checkout moves the head
+============  ==============================================================
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from threading import Condition, Lock, Thread, current_thread
-from typing import Any, Final
+from threading import Condition, Thread, current_thread
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from lookfar.errors import LookfarError, as_out_of_memory
-from lookfar.index.strategies import (
-    DUE,
-    Dirty,
-    Occasion,
-    Strategy,
-    Work,
-    documents_among,
-)
+from lookfar.errors import InvalidArgument, LookfarError, as_out_of_memory
+from lookfar.freshness.changes import Changes, Work
 from lookfar.model import Watching
-from lookfar.ports import Watcher
+
+if TYPE_CHECKING:
+    from lookfar.freshness.watch import FolderWatcher
+
+Strategy = Literal["realtime", "lazy", "git"]
+Occasion = Literal["change", "start", "reconcile", "search", "commit", "request"]
+
+STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
+DEBOUNCE_MS: Final = (250, 30_000)
+
+DUE: Final[Mapping[Strategy, frozenset[Occasion]]] = {
+    "realtime": frozenset(get_args(Occasion)),
+    "lazy": frozenset(("search", "request")),
+    "git": frozenset(("commit", "request")),
+}
+"""The occasions on which each strategy indexes the collected changes."""
 
 _TEND_HEALTHY: Final = 5.0
 _TEND_UNHEALTHY: Final = 0.5
@@ -33,6 +47,25 @@ _CHECK_HEAD: Final = 1.0
 _FENCE: Final = 0.25
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 60.0
+
+
+def checked_strategy(name: str) -> Strategy:
+    if name not in STRATEGIES:
+        raise InvalidArgument(
+            f"Unknown indexing strategy: {name!r}.",
+            hint=f"Choose one of: {', '.join(STRATEGIES)}.",
+        )
+    return name
+
+
+def checked_debounce(milliseconds: int) -> int:
+    low, high = DEBOUNCE_MS
+    if not low <= milliseconds <= high:
+        raise InvalidArgument(
+            f"debounce_ms is {milliseconds}.",
+            hint=f"Give a number of milliseconds from {low} to {high}.",
+        )
+    return milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +83,8 @@ class Keeper:
 
     def __init__(
         self,
-        watcher: Watcher,
-        dirty: Dirty,
+        watcher: FolderWatcher | None,
+        changes: Changes,
         update: Callable[[Work], object],
         *,
         strategy: Strategy = "realtime",
@@ -60,9 +93,12 @@ class Keeper:
         on_pass: Callable[[Pass], None] | None = None,
         first_pause: float = _FIRST_PAUSE,
     ) -> None:
-        """``update`` indexes the work it is given; ``head`` identifies the current git commit."""
+        """``update`` indexes the work it is given; ``head`` identifies the current git commit.
+
+        The watcher reports to ``changes``. Without one, only a move of the head is noticed.
+        """
         self._watcher = watcher
-        self._dirty = dirty
+        self._changes = changes
         self._update = update
         self._strategy: Strategy = strategy
         self._head = head
@@ -70,8 +106,6 @@ class Keeper:
         self._on_pass = on_pass or (lambda _: None)
         self._first_pause = first_pause
         self._condition = Condition()
-        self._handover = Lock()
-        """Held while names move from the watcher to the dirty set; a reader must find them."""
         self._thread: Thread | None = None
         self._stopping = False
         self._occasions: set[Occasion] = set()
@@ -104,7 +138,8 @@ class Keeper:
         if thread is None or thread is current_thread():
             return
         thread.join()
-        self._watcher.stop()
+        if self._watcher is not None:
+            self._watcher.stop()
         with self._condition:
             self._thread = None
             self._condition.notify_all()
@@ -113,7 +148,7 @@ class Keeper:
         """Change the strategy; collected changes wait until they are due under it."""
         with self._condition:
             if strategy == "git" != self._strategy:
-                self._dirty.head = self._head()
+                self._changes.head = self._head()
             self._strategy = strategy
             self._occasions.add("change")
             self._condition.notify_all()
@@ -123,18 +158,16 @@ class Keeper:
         return self._strategy
 
     def state(self) -> Watching:
-        with self._handover:
-            queued = self._dirty.names() | self._watcher.peek().uris
-            everything = self._dirty.everything or self._watcher.peek().everything
+        reason = self._watcher.reason if self._watcher is not None else ""
         with self._condition:
             return replace(
                 self._state,
-                running=self._thread is not None and self._thread.is_alive(),
-                healthy=self._watcher.healthy,
-                reason=self._watcher.reason,
+                running=self._alive(),
+                healthy=not reason,
+                reason=reason,
                 strategy=self._strategy,
-                queued=len(queued),
-                everything=everything,
+                queued=len(self._changes.names()),
+                everything=self._changes.everything,
             )
 
     # -- for waiting threads -----------------------------------------------------
@@ -144,18 +177,14 @@ class Keeper:
 
         Empty means that every write that ended before this call is indexed.
         """
-        if not self._compared or not self._watcher.fence(timeout) or not self._alive():
+        if not self._compared or not self._fence(timeout) or not self._alive():
             return None
-        with self._handover:
-            batch = self._watcher.peek()
-            if batch.everything or self._dirty.everything:
-                return None
-            return self._dirty.names() | documents_among(batch.uris, self._dirty.any_text)
+        return None if self._changes.everything else self._changes.names()
 
     def drain(self, timeout: float, occasion: Occasion = "request") -> bool:
         """Index what changed so far; return False if that failed or took too long."""
         deadline = time.monotonic() + timeout
-        self._watcher.fence(timeout)
+        self._fence(timeout)
         with self._condition:
             self._requested += 1
             ticket = self._requested
@@ -167,6 +196,10 @@ class Keeper:
                     return False
                 self._condition.wait(left)
             return self._clean >= ticket
+
+    def _fence(self, timeout: float) -> bool:
+        """Wait until all earlier writes are noticed; False if that cannot be known."""
+        return self._watcher is not None and self._watcher.fence(timeout)
 
     def _alive(self) -> bool:
         thread = self._thread
@@ -190,12 +223,10 @@ class Keeper:
             self._guarded(lambda: self._turn(occasions, at_once=ticket > self._handled))  # noqa: B023
             with self._condition:
                 self._handled = ticket
-                self._clean = self._clean if self._dirty else ticket
+                self._clean = self._clean if self._changes else ticket
                 self._condition.notify_all()
                 if not self._has_request(ticket):
                     self._condition.wait(self._pause())
-        with self._handover:
-            self._dirty.add_batch(self._watcher.take())
         self._save()
 
     def _has_request(self, ticket: int) -> bool:
@@ -206,34 +237,35 @@ class Keeper:
 
         With the strategy git, everything is compared only if HEAD has moved since the last pass.
         """
-        self._watcher.start(self._wake)
+        if self._watcher is not None:
+            self._watcher.start(self._wake)
         self._reconcile_at = time.monotonic() + (self._reconcile_seconds or float("inf"))
-        restored = self._dirty.load()
+        restored = self._changes.load()
         self._occasions.add("start")
-        if self._strategy != "git" or not restored or self._dirty.head != self._head():
-            self._dirty.add(everything=True)
+        if self._strategy != "git" or not restored or self._changes.head != self._head():
+            self._changes.add(everything=True)
             self._occasions.add("commit")
 
     def _turn(self, occasions: set[Occasion], *, at_once: bool) -> None:
         """Tend the watcher, collect changes, and index them if an occasion makes them due."""
-        was_healthy = self._watcher.healthy
-        self._watcher.tend()
         now = time.monotonic()
-        if self._watcher.healthy and not was_healthy:
-            self._retry_at = now
+        if self._watcher is not None:
+            was_healthy = self._watcher.healthy
+            self._watcher.tend()
+            if self._watcher.healthy and not was_healthy:
+                self._retry_at = now
         if now >= self._reconcile_at:
             self._reconcile_at = now + self._reconcile_seconds
             if self._strategy != "git":
-                self._dirty.add(everything=True)
+                self._changes.add(everything=True)
             occasions.add("reconcile")
-        moved = self._strategy == "git" and self._head() != self._dirty.head
-        if moved and self._watcher.ready_in() is None and not self._watcher.fence(_FENCE):
-            self._dirty.add(everything=True)  # The changes before the move are unknown.
-        due = self._watcher.ready_in()
+        moved = self._strategy == "git" and self._head() != self._changes.head
+        if moved and self._changes.ready_in() is None and not self._fence(_FENCE):
+            self._changes.add(everything=True)  # The changes before the move are unknown.
+        due = self._changes.ready_in()
         if due is not None and (at_once or due <= 0):
-            with self._handover:
-                if self._dirty.add_batch(self._watcher.take()):
-                    occasions.add("change")
+            if self._changes.settle():
+                occasions.add("change")
             due = None
         if moved and due is None:  # Otherwise files are still being written.
             occasions.add("commit")
@@ -248,23 +280,25 @@ class Keeper:
         self._index("commit" in occasions)
 
     def _index(self, committed: bool) -> None:
-        head = self._head() if committed or self._strategy == "git" else self._dirty.head
-        work = self._dirty.take()
+        head = self._head() if committed or self._strategy == "git" else self._changes.head
+        work = self._changes.take()
         if work is None:
             self._failures = 0
-            if self._dirty.head != head:
-                self._dirty.head = head
+            if self._changes.head != head:
+                self._changes.head = head
                 self._save()
             return
+        if work.only is None and self._watcher is not None:
+            self._watcher.extend()
         started = time.perf_counter()
         try:
             result = self._update(work)
         except Exception as error:
-            self._dirty.put_back()
+            self._changes.put_back()
             self._record_failure(Pass(work, time.perf_counter() - started, error=_describe(error)))
             return
-        self._dirty.done()
-        self._dirty.head = head
+        self._changes.done()
+        self._changes.head = head
         self._compared |= work.only is None
         with self._condition:
             self._failures = 0
@@ -288,21 +322,22 @@ class Keeper:
     def _pause(self) -> float:
         """Return the seconds until something may become due without a request."""
         now = time.monotonic()
-        until = now + (_TEND_HEALTHY if self._watcher.healthy else _TEND_UNHEALTHY)
+        healthy = self._watcher is None or self._watcher.healthy
+        until = now + (_TEND_HEALTHY if healthy else _TEND_UNHEALTHY)
         until = min(until, self._reconcile_at)
         if self._strategy == "git":
             until = min(until, now + _CHECK_HEAD)
         if self._failures and self._strategy != "lazy":
             until = min(until, self._retry_at)
-        due = self._watcher.ready_in()
+        due = self._changes.ready_in()
         if due is not None:
             until = min(until, now + due)
         return max(0.0, until - now)
 
     def _save(self) -> None:
-        """Save the dirty set, except for realtime, which compares everything when it starts."""
+        """Save the changes, except for realtime, which compares everything when it starts."""
         if self._strategy != "realtime":
-            self._guarded(self._dirty.save)
+            self._guarded(self._changes.save)
 
     def _guarded(self, step: Callable[[], object]) -> None:
         try:

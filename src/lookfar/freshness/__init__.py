@@ -1,0 +1,1 @@
+"""What changed in a folder since it was indexed, and when that is indexed."""
