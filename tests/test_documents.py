@@ -25,7 +25,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from lookfar.collections import ulids
 from lookfar.collections.databases import Documents
 from lookfar.collections.inserting import filter_tags, tags_of
-from lookfar.collections.similar import nearest, settings_for
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import (
     IndexBusy,
@@ -36,6 +35,7 @@ from lookfar.errors import (
     NotFound,
 )
 from lookfar.library import Library
+from lookfar.library.similar import nearest, settings_for
 from lookfar.model import Filters, Hit
 from lookfar.store.ground.database import connect
 

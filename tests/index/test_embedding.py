@@ -12,12 +12,13 @@ from typing import IO
 import pytest
 
 import tiny_transformer
+from lookfar.collections import embedding
 from lookfar.collections.embedding import BackgroundEmbedding, embed_now, find_reason_to_pause
 from lookfar.collections.folder import Folder
 from lookfar.common.frames import send_frame
 from lookfar.embed.quality import QualityModel
 from lookfar.errors import IOFailed, ModelUnavailable
-from lookfar.index import embed_process, machine_load
+from lookfar.index import embed_process
 from lookfar.index.embed_process import EmbedProcess
 from lookfar.library import Library
 from lookfar.model.status import QualityStatus
@@ -394,15 +395,15 @@ def write_supply(folder: Path, name: str, **values: str) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "getloadavg"), reason="read on Linux")
 def test_a_battery_counts_only_while_it_is_used(tmp_path: Path) -> None:
-    assert not machine_load.runs_on_battery(tmp_path / "nowhere")
+    assert not embedding.runs_on_battery(tmp_path / "nowhere")
     write_supply(tmp_path / "a", "BAT0", type="Battery", status="Discharging")
-    assert machine_load.runs_on_battery(tmp_path / "a")
+    assert embedding.runs_on_battery(tmp_path / "a")
     write_supply(tmp_path / "a", "AC", type="Mains", online="1")
-    assert not machine_load.runs_on_battery(tmp_path / "a")
+    assert not embedding.runs_on_battery(tmp_path / "a")
     write_supply(tmp_path / "b", "BAT0", type="Battery", status="Charging")
-    assert not machine_load.runs_on_battery(tmp_path / "b")
+    assert not embedding.runs_on_battery(tmp_path / "b")
     write_supply(tmp_path / "c", "mouse", type="Battery", status="Discharging", scope="Device")
-    assert not machine_load.runs_on_battery(tmp_path / "c")
+    assert not embedding.runs_on_battery(tmp_path / "c")
 
 
 def test_battery_and_load_are_reasons_to_pause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -418,14 +419,14 @@ def test_battery_and_load_are_reasons_to_pause(monkeypatch: pytest.MonkeyPatch) 
 def test_the_work_of_its_own_threads_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (2.0, 0, 0), raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    assert machine_load.measure_other_load(1) == 0.5
-    assert machine_load.measure_other_load(4) == 0.0
+    assert embedding.measure_other_load(1) == 0.5
+    assert embedding.measure_other_load(4) == 0.0
 
 
 def test_its_own_load_follows_the_average_of_the_system() -> None:
     """Seen to fail: its threads were subtracted during a pause, too, and it went on too early."""
     now = 0.0
-    own = machine_load.OwnLoad(lambda: now)
+    own = embedding.OwnLoad(lambda: now)
     assert own.estimate() == 0.0
     own.set_threads(2)
     assert own.estimate() == 0.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lookfar.embed.bundled import BundledEmbedder
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.index import words as module
-from lookfar.index.content import decode_content
+from lookfar.index.extraction import decode_content
 from lookfar.index.prepare import Prepared, Stages, embed, prepare
 from lookfar.index.words import Words
 from lookfar.model import Fingerprint

@@ -26,7 +26,7 @@ from lookfar.library import Library
 from lookfar.serve.cli.doctor.findings import Subject
 from lookfar.serve.cli.doctor.index_checks import check_git
 from lookfar.sources.confine import Root
-from lookfar.sources.folder.outer_ignore import load_outer_ignores
+from lookfar.sources.folder.ignore import load_outer_ignores
 from lookfar.sources.git.repositories import read_head
 
 SETTINGS = {"embed.provider": "hash", "index.workers": 1, "git.cool_down_seconds": 0}

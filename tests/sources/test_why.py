@@ -12,7 +12,7 @@ import pytest
 
 from lookfar.model import Ruling
 from lookfar.sources.confine import Root
-from lookfar.sources.folder.outer_ignore import load_outer_ignores
+from lookfar.sources.folder.ignore import load_outer_ignores
 from lookfar.sources.folder.policy import Policy
 from lookfar.sources.folder.walk import judge_file, walk
 from lookfar.sources.folder.why import why

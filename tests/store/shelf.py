@@ -13,7 +13,7 @@ from typing import Any
 
 import lookfar.errors
 from lookfar.embed.hashed import HashedEmbedder
-from lookfar.index.content import decode_content
+from lookfar.index.extraction import decode_content
 from lookfar.index.prepare import Prepared, Stages, embed, prepare
 from lookfar.index.words import Words
 from lookfar.model import Filters, Fingerprint

@@ -6,9 +6,8 @@ import tracemalloc
 
 import pytest
 
-from lookfar.index.content import Content
-from lookfar.index.prepare import Prepared, Stages, prepare
-from lookfar.index.rederive import make_maker
+from lookfar.index.extraction import Content
+from lookfar.index.prepare import Prepared, Stages, make_maker, prepare
 from lookfar.index.words import Words
 from lookfar.model import Fingerprint
 from lookfar.ports import Maker, StoredDocument

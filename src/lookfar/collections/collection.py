@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Collection as Several
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from lookfar.collections.embedding_state import EmbeddingState
 from lookfar.collections.generations import Generations
 from lookfar.collections.passes import Passes
 from lookfar.embed.quality_folder import find_quality_model
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from lookfar.collections.variants import Variants
     from lookfar.common.caller import Progress
     from lookfar.config import Settings
+    from lookfar.ports import LackingDocument
     from lookfar.retrieve.ranking import Plan
 
 Kind = Literal["files", "commits", "memory", "documents", "outside"]
@@ -468,3 +469,39 @@ def _dimensions(embedder: Embedder | None) -> int:
         return embedder.dimensions if embedder else 0
     except ModelUnavailable:
         return 0
+
+
+_MOST_ASKED: Final = 10_000
+
+
+@dataclass(slots=True)
+class EmbeddingState:
+    """What a process does for one collection, for its status."""
+
+    working: bool = False
+    paused: str = ""
+    """Why it waits; empty if it does not."""
+    pace: float = 0.0
+    """Passages per second recently."""
+    failure: str = ""
+    """Why the last attempt failed; empty if it did not."""
+    retry_at: float = 0.0
+    """When to try again after a failure, by the monotonic clock."""
+    asked: Counter[str] = field(default_factory=Counter)
+    """How often each document was a hit."""
+
+    def note_hits(self, uris: Iterable[str]) -> None:
+        """Remember which documents are asked for: they are embedded first."""
+        self.asked.update(uris)
+        if len(self.asked) > _MOST_ASKED:
+            self.asked = Counter(dict(self.asked.most_common(_MOST_ASKED // 2)))
+
+    def take_hits(self) -> tuple[str, ...]:
+        """Return the documents that were noted, and forget them: for another process to note."""
+        asked, self.asked = self.asked, Counter()
+        return tuple(asked.elements())
+
+    def prefer(self, documents: Sequence[LackingDocument]) -> Sequence[LackingDocument]:
+        """Put the documents that were asked for first, and keep the order of the others."""
+        asked = self.asked.copy()
+        return sorted(documents, key=lambda document: -asked[document.uri])

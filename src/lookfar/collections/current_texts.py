@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lookfar.collections.parsed_texts import parse_text
 from lookfar.errors import IOFailed, NotFound
 from lookfar.index.recipe import allowance_from, policy_from, secrets_from
 from lookfar.model import Document, Fingerprint, Places, Skipped
@@ -24,6 +24,7 @@ from lookfar.sources.fingerprints import content_hash, is_settled
 from lookfar.text.encodings import UTF8, decode
 from lookfar.text.extract.formats import extractor_for
 from lookfar.text.normalise import normalise_lines
+from lookfar.text.parse.formats import text_parser_for
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
@@ -183,8 +184,7 @@ class CurrentTexts:
             return _load_stored(newest, uri, sha)
 
     def _extract(self, uri: str) -> CurrentText | None:
-        from lookfar.index.content import extract_content
-        from lookfar.index.extraction import Extraction
+        from lookfar.index.extraction import Extraction, extract_content
 
         raw, _ = self._read_document(uri)
         with closing(Extraction(allowance_from(self._settings()))) as extraction:
@@ -210,3 +210,22 @@ def _load_stored(snapshot: Snapshot, uri: str, sha: bytes) -> CurrentText | None
     if row is None or text is None:
         return None
     return CurrentText(text, read_places(row), tuple(row["warnings"]), is_source(row))
+
+
+_MOST_KEPT: Final = 4
+_LONGEST_KEPT: Final = 2_000_000
+"""Characters of a text whose result is kept; longer ones would fill the memory of a server."""
+
+
+def parse_text(uri: str, text: str, *, as_source: bool) -> Document:
+    """Parse the text of a document; the result belongs to all callers and is not changed."""
+    parse = _parse_and_keep if len(text) <= _LONGEST_KEPT else _parse
+    return parse(uri, text, as_source)
+
+
+def _parse(uri: str, text: str, as_source: bool) -> Document:
+    return text_parser_for(uri, as_source=as_source)(uri, text)
+
+
+# Equal arguments give equal results: a parser is a pure function.
+_parse_and_keep = lru_cache(_MOST_KEPT)(_parse)

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from lookfar.edit.editor import Editor
     from lookfar.freshness.changes import Work
     from lookfar.freshness.keeper import Pass
-    from lookfar.index.skipped_files import SkippedFiles
+    from lookfar.index.reconcile import SkippedFiles
     from lookfar.ports import CollectionSnapshot, Maker, Snapshot, VectorSource
     from lookfar.sources.folder.policy import Policy
     from lookfar.sources.folder.walk import Walk
@@ -289,7 +289,7 @@ class Files(Collection):
         )
 
     def make_maker(self) -> Maker:
-        from lookfar.index.rederive import file_maker
+        from lookfar.index.prepare import file_maker
 
         return file_maker(self.settings, self.embedder, self._lane)
 
@@ -397,7 +397,7 @@ class Files(Collection):
 
     def summarise_skipped(self) -> SkippedFiles:
         """Return which files the last walk of this process and the last pass skipped."""
-        from lookfar.index.skipped_files import summarise_stored
+        from lookfar.index.reconcile import summarise_stored
 
         require_writer("the last walk is the writer's")
         return summarise_stored(self.store, self.last_walk)

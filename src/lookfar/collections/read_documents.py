@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from lookfar.collections.collection import Collection, note_held
-from lookfar.collections.parsed_texts import parse_text
+from lookfar.collections.current_texts import parse_text
 from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound

@@ -35,11 +35,11 @@ def measure_files(folder: Files, prefix: str = "") -> Mapping[str, int]:
 
 def list_skipped(folder: Files) -> list[Skipped]:
     """Return every file and folder that is skipped, by URI, with the reason."""
-    from lookfar.index import skipped_files
+    from lookfar.index import reconcile
     from lookfar.sources.folder.walk import walk
 
     seen = None if folder.sealed else walk(folder.root, folder.policy, most_skipped=_EVERY)
-    return skipped_files.list_skipped(seen, skipped_files.load_left_out(folder.store))
+    return reconcile.list_skipped(seen, reconcile.load_left_out(folder.store))
 
 
 def count_folders(folder: Files) -> int:
@@ -52,7 +52,7 @@ def explain_path(folder: Files, path: str) -> Ruling:
 
     ``path`` is a URI, or absolute; raises ``OutsideRoot`` for one that leaves the folder.
     """
-    from lookfar.index.skipped_files import load_left_out
+    from lookfar.index.reconcile import load_left_out
     from lookfar.sources.folder.why import BUILT_IN, why
 
     uri = folder.root.uri_of(path) if os.path.isabs(path) else to_uri(path)

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from lookfar.collections.collection import Collection
-from lookfar.collections.parsed_texts import parse_text
+from lookfar.collections.current_texts import parse_text
 from lookfar.common.target import Target
 from lookfar.errors import InvalidArgument, NotFound
 from lookfar.model import DocumentVersion, GenerationInfo, Reading, State

@@ -31,8 +31,7 @@ from lookfar.sources.folder.build_output import (
     list_outputs,
     output_name,
 )
-from lookfar.sources.folder.ignore import IGNORE_FILES, Ignores
-from lookfar.sources.folder.outer_ignore import load_outer_ignores
+from lookfar.sources.folder.ignore import IGNORE_FILES, Ignores, load_outer_ignores
 from lookfar.sources.folder.policy import Policy, Verdict
 from lookfar.sources.folder.walk import load_folder_rules
 

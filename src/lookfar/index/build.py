@@ -28,8 +28,15 @@ from lookfar.index.recipe import (
     secrets_from,
     sizes_from,
 )
-from lookfar.index.reconcile import NO_FINGERPRINT, Changes, Request, compare, name_extractor
-from lookfar.index.skipped_files import MOST_EXAMPLES, summarise_skipped
+from lookfar.index.reconcile import (
+    MOST_EXAMPLES,
+    NO_FINGERPRINT,
+    Changes,
+    Request,
+    compare,
+    name_extractor,
+    summarise_skipped,
+)
 from lookfar.index.worker import Outcome, Preparer, Recipe, Unchanged, WorkerPool, adopt_vectors
 from lookfar.model import Failure, IndexReport, Lane, Skipped
 from lookfar.ports import Embedder, Known, LeftOut, Store, VectorSource, Version, Writer

@@ -14,17 +14,24 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
 from threading import Event, Thread
 from time import monotonic
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 from lookfar.common.allowance import Allowance
 from lookfar.common.programs import OWN_GROUP, python_program
 from lookfar.config import bare_environment
 from lookfar.index.child_memory import LIMITED_BY_SYSTEM, resident_bytes
-from lookfar.model import Skipped
+from lookfar.index.reconcile import name_extractor
+from lookfar.model import Places, Skipped
+from lookfar.sources.fingerprints import is_binary
+from lookfar.text.encodings import decode
 from lookfar.text.extract.extracted import CannotExtract, Extracted, Place
 from lookfar.text.extract.formats import EXTRACTORS, extract, extractor_for
+from lookfar.text.normalise import normalise_lines, normalise_text
+from lookfar.text.parse.html_templates import is_template
 
 _LENGTH: Final = 8
 _NICENESS: Final = 10
@@ -274,3 +281,74 @@ def _limit_time(seconds: float) -> None:
     most = int(used.ru_utime + used.ru_stime + seconds) + 1
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+
+
+_TEXT_FORMATS: Final = frozenset((".html", ".csv", ".ipynb", ".tex", ".srt", ".canvas", ".eml"))
+"""The first extension of each text format: files in these formats can be read as source."""
+_MOST_SOURCE: Final = 1 << 20
+"""Larger files are not read as source."""
+
+
+class Content(NamedTuple):
+    """The normalised text of a file, and how it was read."""
+
+    text: str
+    raw_sha: bytes
+    """SHA-256 of the file's bytes."""
+    warnings: tuple[str, ...] = ()
+    encoding: str = ""
+    title: str = ""
+    """The title in the file's metadata, if it was extracted."""
+    extractor: str = ""
+    """Name and version of the extractor; empty for a file that has none."""
+    as_source: bool = False
+    """Whether the text is the source of the file, although there is an extractor for it."""
+    places: Places = ()
+
+
+def decode_content(raw: bytes) -> Content:
+    """Return the content of a text file."""
+    decoded = decode(raw)
+    return Content(
+        normalise_lines(decoded.text), sha256(raw).digest(), decoded.warnings, decoded.encoding
+    )
+
+
+def restore_content(text: str, metadata: str) -> Content:
+    """Return the content of a stored document from its text and its metadata."""
+    stored = json.loads(metadata)
+    return Content(
+        text,
+        b"",
+        title=stored.get("file_title", ""),
+        extractor=stored.get("extractor", ""),
+        as_source=stored.get("as_source", False),
+    )
+
+
+def extract_content(uri: str, raw: bytes, extraction: Extraction) -> Content | Skipped:
+    """Return the content of a file whose name has an extractor, or why it is skipped."""
+    row = extractor_for(uri)
+    assert row is not None
+    if row.extensions[0] == ".html" and is_template(raw):
+        return _read_as_source(uri, raw)
+    extracted = extraction.extract(uri, raw)
+    if isinstance(extracted, Extracted):
+        return Content(
+            text=normalise_text(extracted.text),
+            raw_sha=sha256(raw).digest(),
+            warnings=extracted.warnings,
+            title=extracted.title,
+            extractor=name_extractor(uri),
+            places=tuple((place.start, place.label) for place in extracted.places),
+        )
+    is_text = row.extensions[0] in _TEXT_FORMATS and len(raw) <= _MOST_SOURCE
+    if is_text and raw.strip() and not is_binary(raw, known=False):
+        source = _read_as_source(uri, raw)
+        warning = f"read as source, because {extracted.detail}"
+        return source._replace(warnings=(warning, *source.warnings))
+    return replace(extracted, uri=uri)
+
+
+def _read_as_source(uri: str, raw: bytes) -> Content:
+    return decode_content(raw)._replace(extractor=name_extractor(uri), as_source=True)

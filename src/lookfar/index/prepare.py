@@ -7,7 +7,7 @@ of an unknown language. Nothing that a file contains raises an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import islice
@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, TypeVar
 from zlib import compress
 
 from lookfar.common.properties import list_properties
+from lookfar.config import Settings
 from lookfar.index.analysis import Analysed, analyse
-from lookfar.index.content import Content
+from lookfar.index.extraction import Content, restore_content
+from lookfar.index.recipe import epoch_fingerprint, sizes_from
+from lookfar.index.reconcile import NO_FINGERPRINT
 from lookfar.index.words import Embeddable, Words, embed_all
 from lookfar.model import (
     Chunk,
@@ -27,7 +30,17 @@ from lookfar.model import (
     Skipped,
     Symbol,
 )
-from lookfar.ports import PATH_SEPARATOR, ChunkRow, Embedder, PropertyRow, SectionRow, Version
+from lookfar.ports import (
+    PATH_SEPARATOR,
+    ChunkRow,
+    Embedder,
+    Made,
+    Maker,
+    PropertyRow,
+    SectionRow,
+    StoredDocument,
+    Version,
+)
 from lookfar.store.catalogue.link_names import link_name, list_names
 from lookfar.store.keywords.signatures import sign
 from lookfar.text.chunk import definitions as code
@@ -301,3 +314,44 @@ def _make_chunk_row(document: Document, chunk: Chunk) -> ChunkRow:
         chunk.parts,
         sha256(text.encode("utf-8")).digest(),
     )
+
+
+def file_maker(settings: Settings, embedder: Embedder | None, lane: Lane | None) -> Maker:
+    """Return a maker that derives entries and vectors from the texts of files."""
+    sizes = sizes_from(settings)
+    stages = Stages(sizes, Words(embedder, by_length=sizes.by_length), lane=lane)
+
+    def prepare_stored(stored: StoredDocument) -> Prepared | None:
+        content = restore_content(stored.text, stored.metadata)
+        prepared = prepare(stored.uri, content, NO_FINGERPRINT, settled=True, stages=stages)
+        return prepared if isinstance(prepared, Prepared) else None
+
+    return make_maker(epoch_fingerprint(settings, embedder), prepare_stored, embedder, sources=True)
+
+
+def make_maker(
+    fingerprint: str,
+    prepare_stored: Callable[[StoredDocument], Prepared | None],
+    embedder: Embedder | None,
+    *,
+    sources: bool,
+) -> Maker:
+    """Return a maker for documents that ``prepare_stored`` prepares from their stored text."""
+
+    def make(stored: StoredDocument) -> Made | None:
+        prepared = prepare_stored(stored)
+        if prepared is None:
+            return None
+        version = prepared.version
+        return Made([row[0] for row in version.chunks], (version.name_terms, version.entries))
+
+    def make_vectors(
+        documents: Sequence[StoredDocument], wanted: Collection[bytes]
+    ) -> dict[bytes, bytes]:
+        batch = [
+            prepared for stored in documents if (prepared := prepare_stored(stored)) is not None
+        ]
+        embed(batch, embedder, lambda contents: set(contents).intersection(wanted))
+        return {name: vector for item in batch for name, vector in item.version.embedded.items()}
+
+    return Maker(fingerprint, sources, make, make_vectors)

@@ -28,8 +28,7 @@ from lookfar.common.programs import OWN_GROUP, python_program
 from lookfar.config import EmbedSettings, child_environment
 from lookfar.embed.providers import open_embedder
 from lookfar.errors import IOFailed, LookfarError, as_out_of_memory, out_of_memory
-from lookfar.index.content import Content, decode_content, extract_content
-from lookfar.index.extraction import Extraction
+from lookfar.index.extraction import Content, Extraction, decode_content, extract_content
 from lookfar.index.prepare import File, Stages, embed
 from lookfar.index.reconcile import Request
 from lookfar.index.words import open_words

@@ -76,7 +76,6 @@ if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
     from lookfar.collections.file_collection import Files
     from lookfar.collections.memories import Memories
-    from lookfar.collections.similar import Similar
     from lookfar.common.caller import OnProgress
     from lookfar.config import SearchSettings, Settings
     from lookfar.edit.memories import MemoryFolder
@@ -85,6 +84,7 @@ if TYPE_CHECKING:
     from lookfar.library import edit_documents, filter_values, reading, upkeep
     from lookfar.library import reading as part_reading
     from lookfar.library.outside import SourceManager
+    from lookfar.library.similar import Similar
     from lookfar.retrieve.search import SearchFunction
 else:  # A search needs none of them, and imports are most of the time of one command.
     collection_reading = LazyModule("lookfar.collections.read_documents")

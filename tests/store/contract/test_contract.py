@@ -22,7 +22,7 @@ from lookfar.errors import (
     ModelUnavailable,
     NotIndexed,
 )
-from lookfar.index.content import Content
+from lookfar.index.extraction import Content
 from lookfar.index.prepare import Prepared, Stages, embed, prepare
 from lookfar.index.words import Words
 from lookfar.model import Filters, Fingerprint

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from lookfar import model
-    from lookfar.collections.similar import Similar
     from lookfar.errors import LookfarError
     from lookfar.freshness.keeper import Pass
+    from lookfar.library.similar import Similar
     from lookfar.retrieve.grep.find_in_text import Found
 
 Json = dict[str, Any]

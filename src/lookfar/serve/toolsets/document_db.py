@@ -24,7 +24,7 @@ from lookfar.serve.toolsets.common import (
 
 if TYPE_CHECKING:
     from lookfar.collections.databases import Documents
-    from lookfar.collections.similar import Similar
+    from lookfar.library.similar import Similar
 
 _DEFAULT_TOP_K: Final = 10
 _ERROR_NUMBERS: Final = {"INVALID_REQUEST": -32600, "NOT_FOUND": -32002, "": -32000}

@@ -12,12 +12,17 @@ against git. One known difference: ``?`` is one character here and one byte in g
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 from unicodedata import normalize
 
+from lookfar.errors import LookfarError
+from lookfar.sources.confine import Refused, Root
+from lookfar.sources.git.repositories import find_repository
 from lookfar.sources.globs import Malformed, as_literal, translate
 
 IGNORE_FILES: Final = (".gitignore", ".lookfarignore")
@@ -166,3 +171,53 @@ class Ignores:
                 return not rule.negated, f"{here.file.uri}:{rule.number}: {rule.text}"
             here = here.outer
         return None
+
+
+_EXCLUDE = "info/exclude"
+
+
+def load_outer_ignores(path: str) -> Ignores | None:
+    """Return the rules that apply at a root before its own ignore files, or None."""
+    repository = find_repository(path)
+    if repository is None or repository.top in (os.path.expanduser("~"), repository.git_dir):
+        return None
+    git_dir = repository.git_dir
+    below = repository.below.split("/") if repository.below else []
+    # Rules can only hide files, so they apply even if the history is not read.
+    ignores = _read(git_dir, _EXCLUDE, repository.below, None) if git_dir else None
+    for depth in range(len(below)):
+        if depth and _ignored(ignores, below, depth):
+            return None
+        folder = "/".join(below[:depth])
+        inner = "/".join(below[depth:])
+        ignores = _read(os.path.join(repository.top, folder), ".gitignore", inner, ignores)
+    return None if below and _ignored(ignores, below, len(below)) else ignores
+
+
+def _ignored(ignores: Ignores | None, below: list[str], depth: int) -> bool:
+    """Whether the root, or the folder above it at ``depth``, is ignored."""
+    here = ignores
+    while here is not None:
+        # The path is relative to the folder of each ignore file.
+        inner = here.above.strip("/").split("/") if here.above else []
+        passed = len(below) - len(inner)
+        path = "/".join(below[passed:depth])
+        rule = here.file.decide(path, below[depth - 1], True) if path else None
+        if rule is not None:
+            return not rule.negated
+        here = here.outer
+    return False
+
+
+def _read(folder: str, name: str, below: str, outer: Ignores | None) -> Ignores | None:
+    try:
+        data, _ = Root.open(folder).read(name, MAX_BYTES)
+    except (Refused, LookfarError):
+        return outer  # It does not exist or cannot be read.
+    return _rules(os.path.join(folder, name), data, f"{below}/" if below else "", outer)
+
+
+@lru_cache(maxsize=512)
+def _rules(uri: str, data: bytes, above: str, outer: Ignores | None) -> Ignores | None:
+    rules = IgnoreFile(uri, data)
+    return Ignores("", rules, outer, above) if len(rules) else outer

@@ -43,8 +43,13 @@ from lookfar.sources.folder.build_output import (
     gather_evidence,
     output_name,
 )
-from lookfar.sources.folder.ignore import IGNORE_FILES, MAX_BYTES, IgnoreFile, Ignores
-from lookfar.sources.folder.outer_ignore import load_outer_ignores
+from lookfar.sources.folder.ignore import (
+    IGNORE_FILES,
+    MAX_BYTES,
+    IgnoreFile,
+    Ignores,
+    load_outer_ignores,
+)
 from lookfar.sources.folder.policy import Policy, Verdict
 
 _LONG: Final = 1_000
