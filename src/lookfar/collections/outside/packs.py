@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lookfar.collections.outside.admission import SAME_PATH, Admission
-from lookfar.collections.outside.fetching import Fetched
+from lookfar.collections.outside.fetching import SAME_PATH, Admission, Fetched
 from lookfar.collections.outside.given_vectors import take_over_given, write_given
 from lookfar.collections.outside.shelf import compute_digest, hash_files, write_incoming
 from lookfar.errors import InvalidArgument, how_many
