@@ -21,7 +21,7 @@ from lookfar.errors import (
     NotFound,
     NotIndexed,
 )
-from lookfar.freshness import compare as freshness
+from lookfar.freshness import disk
 from lookfar.library import Library
 from lookfar.model import Answer, Filters, Mode
 
@@ -94,8 +94,8 @@ def test_many_changes_are_named_and_not_waited_for(library: Library, root: Path)
 def test_a_folder_too_large_to_compare_says_so(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(freshness, "MOST_CHECKED", 1)
-    monkeypatch.setattr(freshness, "BUDGET_SECONDS", -1.0)
+    monkeypatch.setattr(disk, "MOST_CHECKED", 1)
+    monkeypatch.setattr(disk, "BUDGET_SECONDS", -1.0)
     settings = {**HASH, "index.max_auto_files": 1}
     with Library.open(root, index_dir=tmp_path / "index", settings=settings) as library:
         library.index()

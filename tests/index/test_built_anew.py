@@ -54,7 +54,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
     monkeypatch.setattr(Folder, "_index_in_background", held)
     monkeypatch.setattr("lookfar.collections.file_collection.REBUILD_PATIENCE", 0.2)
-    monkeypatch.setattr("lookfar.collections.healing.REBUILD_PATIENCE", 0.2)
+    monkeypatch.setattr("lookfar.collections.collection.REBUILD_PATIENCE", 0.2)
     yield opened
     opened.set()
 
@@ -106,7 +106,7 @@ def test_intact_collections_answer_during_a_rebuild(
     found, notes = asked(library, memories=True)
     assert notes == ["rebuilding"]
     gate.set()
-    library.folder().healing.wait_until_ready(DEADLINE)
+    library.folder().wait_until_ready(DEADLINE)
     found, notes = asked(library, memories=True)
     assert "guide.md" in found
     assert notes == []
@@ -162,7 +162,7 @@ def test_concurrent_queries_rebuild_once(
     assert told == ["IndexBusy"] * 4
     (root / "new.md").write_text("# New\n\nAnother zebra.\n")
     gate.set()
-    library.folder().healing.wait_until_ready(DEADLINE)
+    library.folder().wait_until_ready(DEADLINE)
     assert asked(library)[0] == {"guide.md", "new.md"}
     assert library.snapshots()[0].number == 1
 

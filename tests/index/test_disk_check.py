@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.freshness import compare as freshness
+from lookfar.freshness import disk
 from lookfar.freshness.inventory import (
     AGREEMENT_FILE,
     INVENTORY_FILE,
@@ -46,7 +46,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def large_and_hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every folder counts as large, and timestamps settle in 10 ms."""
-    monkeypatch.setattr(freshness, "MOST_CHECKED", 1)
+    monkeypatch.setattr(disk, "MOST_CHECKED", 1)
     for module in ("sources.folder.walk", "freshness.inventory", "sources.fingerprints"):
         monkeypatch.setattr(f"lookfar.{module}.SETTLING_NS", 10_000_000)
 
@@ -74,7 +74,7 @@ def never_walk(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     def walk(*_: object, **__: object) -> None:
         raise AssertionError("the folder was walked")
 
-    monkeypatch.setattr(freshness, "walk", walk)
+    monkeypatch.setattr(disk, "walk", walk)
     monkeypatch.setattr("lookfar.index.build.walk", walk)
 
 
@@ -112,11 +112,11 @@ def test_the_store_is_not_asked_about_files_that_did_not_change(
 def test_files_that_were_not_compared_in_time_are_reported(
     ask: Ask, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(freshness, "BUDGET_SECONDS", -1.0)
+    monkeypatch.setattr(disk, "BUDGET_SECONDS", -1.0)
     (root / "two" / "new.md").write_text("okapi\n")
     assert ask("okapi") == (set(), ["unchecked"])
     assert ask("two")[0] == {"two/page.md"}
-    monkeypatch.setattr(freshness, "BUDGET_SECONDS", 60.0)
+    monkeypatch.setattr(disk, "BUDGET_SECONDS", 60.0)
     assert ask("okapi") == ({"two/new.md"}, [])
 
 

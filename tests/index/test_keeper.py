@@ -16,7 +16,7 @@ import pytest
 
 from leaks import leaving_nothing_open
 from lookfar.errors import InvalidArgument
-from lookfar.freshness import compare as freshness
+from lookfar.freshness import disk
 from lookfar.freshness.changes import DIRTY_FILE, Changes, Work
 from lookfar.freshness.keeper import Keeper, Pass, Strategy
 from lookfar.freshness.watch import FolderWatcher
@@ -92,8 +92,8 @@ def test_nobody_walks_while_a_healthy_keeper_has_nothing_to_do(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("the folder was walked")
 
-    monkeypatch.setattr(freshness, "ensure", never)
-    monkeypatch.setattr(freshness, "MOST_CHECKED", 0)
+    monkeypatch.setattr(disk.Disk, "compare", never)
+    monkeypatch.setattr(disk, "MOST_CHECKED", 0)
     write(root / "one.md", "zebra")
     assert found(library, "zebra") == {"one.md"}
     assert library.search("zebra").incomplete == ()
@@ -104,15 +104,15 @@ def test_without_fences_a_large_folder_is_not_called_stale(
 ) -> None:
     """Seen to fail where every answer said that many files changed, and nothing had."""
     monkeypatch.setattr(FolderWatcher, "fence", lambda *_: False)
-    monkeypatch.setattr(freshness, "MOST_CHECKED", 0)
-    monkeypatch.setattr(freshness, "BUDGET_SECONDS", -1.0)
+    monkeypatch.setattr(disk, "MOST_CHECKED", 0)
+    monkeypatch.setattr(disk, "BUDGET_SECONDS", -1.0)
     library.watch()
     assert library.drain(DEADLINE)
     (note,) = library.search("one").incomplete
-    assert note == freshness.UNPROVED
+    assert note == disk.UNPROVED
     library.folder().following.keeper._changes.add(everything=True)  # type: ignore[union-attr]
     (note,) = library.search("one").incomplete
-    assert note == freshness.FOLLOWING
+    assert note == disk.FOLLOWING
     library.unwatch()
     (note,) = library.search("one").incomplete
     assert note.reason == "unchecked"

@@ -8,14 +8,16 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from lookfar.collections import healing
+from lookfar.collections import file_collection
 from lookfar.errors import IndexCorrupt
 from lookfar.library import Library
 from lookfar.ports import StoredDocument
+from lookfar.store.catalogue import rows
 from lookfar.store.health.repair import repair
 from lookfar.store.keywords.keyword_index import KEYWORDS, LISTING
 from waiting import wait_for
@@ -198,32 +200,40 @@ def test_a_text_that_a_search_finds_damaged_is_read_again(library: Library) -> N
     }
 
 
-def test_an_unexpected_error_is_checked_for_damage(library: Library) -> None:
+def test_an_unexpected_error_where_rows_are_read_is_checked_for_damage(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rows that do not fit each other, such as those of a table and of its index, end in whatever
     exception. Seen to fail with the KeyError."""
     change(library, ROWS[0])
-    asked: list[int] = []
+    read = rows.live_text
+    failures = iter([KeyError("7")])
 
-    def ask() -> str:
-        asked.append(len(asked))
-        if not asked[-1]:
-            raise KeyError("7")
-        return "an answer"
+    def read_text(*given: Any) -> Any:
+        for failure in failures:
+            raise failure
+        return read(*given)
 
-    assert library.folder().healing.run(ask) == "an answer"
+    monkeypatch.setattr(rows, "live_text", read_text)
+    assert "zebra7" in library.page("7.md").text
     assert library.verify() == []
     assert "KeyError: '7'" in library.status(check=False).damage
 
 
-def test_a_caller_error_is_not_damage(library: Library) -> None:
-    """Seen to fail when every exception meant a rebuild."""
+def test_an_error_of_ranking_is_not_damage(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen to fail when every exception meant a rebuild, and when it had the index checked."""
     kept = library.snapshots()
 
-    def mistaken(*_: object) -> None:
-        raise KeyError("of the caller")
+    def mistaken(*_: object, **__: object) -> None:
+        raise KeyError("of ranking")
 
-    with pytest.raises(KeyError, match="of the caller"):
-        library.folder().healing.run(lambda: mistaken())
+    with monkeypatch.context() as patched:
+        patched.setattr("lookfar.retrieve.search.choose_confidently", mistaken)
+        patched.setattr(type(library.folder().store), "verify", mistaken)
+        with pytest.raises(KeyError, match="of ranking"):
+            library.search("zebra7")
     assert library.snapshots() == kept
     assert not library.status(check=False).damage
 
@@ -240,7 +250,7 @@ def test_a_follower_answers_from_the_sound_parts_meanwhile(
         connection.commit()
     started: list[object] = []
     monkeypatch.setattr(folder, "start_index", lambda **how: started.append(how["only"]))
-    note = folder.healing.heal(IndexCorrupt("x", hint="y", developer="a text"))
+    note = folder.heal(IndexCorrupt("x", hint="y", developer="a text"))
     assert started == [["7.md"]]
     assert note.reason == "healed"
     assert note.uris == ("7.md",)
@@ -358,7 +368,7 @@ def test_a_follower_checks_and_repairs_its_folder(
     library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No search touches the damage. Seen to fail without the daily check."""
-    monkeypatch.setattr(healing, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(file_collection, "FIRST_SECONDS", 0.0)
     spoil(library, "a vector")
     with Library.open(root, index_dir=library.index_dir.parent, settings=SETTINGS) as follower:
         follower.watch()

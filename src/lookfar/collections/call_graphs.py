@@ -61,7 +61,7 @@ def find_calls(
                 incomplete=(*note_held(snapshot), *notes),
             )
 
-    return collection.healing.run(look)
+    return collection.run_healed(look)
 
 
 def find_route(
@@ -99,7 +99,7 @@ def find_route(
                 incomplete=(*note_held(snapshot), *notes),
             )
 
-    return collection.healing.run(look)
+    return collection.run_healed(look)
 
 
 class _Located(NamedTuple):
@@ -122,15 +122,14 @@ def _locate(snapshot: Snapshot, wanted: str | Target) -> _Located:
 def find_inherited(collection: Collection, target: str) -> Target | None:
     """Return where a method is that a class inherits, such as ``Child.method``; None if nowhere."""
 
-    def look() -> Target | None:
-        with collection.store.snapshot() as snapshot:
-            place = _locate_inherited(snapshot, target)
-            if place is None:
-                return None
-            file = CodeFiles(snapshot).file(place.document)
-            return Target(file.uri, file.path_of(place.section))
+    def look(snapshot: Snapshot) -> Target | None:
+        place = _locate_inherited(snapshot, target)
+        if place is None:
+            return None
+        file = CodeFiles(snapshot).file(place.document)
+        return Target(file.uri, file.path_of(place.section))
 
-    return collection.healing.run(look) if collection.was_indexed else None
+    return collection.ask(look) if collection.was_indexed else None
 
 
 def _locate_inherited(snapshot: Snapshot, name: str) -> Place | None:

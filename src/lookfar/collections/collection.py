@@ -1,45 +1,60 @@
-"""Base class for all collections: their store, model, snapshots for queries, and status."""
+"""Base class for all collections: their store, model, snapshots for queries, and repairs.
+
+A query that finds the index damaged repairs it and asks again, once. Where only part of an index
+is damaged, that part is rebuilt in place; otherwise the index is set aside and built from the
+source. A query that comes in between waits for the new index. The exact damage is in the error's
+developer message.
+"""
 
 from __future__ import annotations
 
+import logging
+import re
+import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Collection as Several
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from threading import Lock
+from traceback import walk_tb
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeVar
 
 from lookfar.collections.generations import Generations
-from lookfar.collections.passes import Passes
+from lookfar.collections.passes import PATIENCE, Closing, Passes
+from lookfar.collections.reader_role import require_writer
+from lookfar.common.turns import TURNS
 from lookfar.embed.quality_folder import find_quality_model
 from lookfar.errors import (
     IndexBusy,
+    IndexCorrupt,
     IndexHeld,
     InvalidArgument,
     IOFailed,
     LookfarError,
     ModelUnavailable,
+    being_rebuilt,
     how_many,
     wrong_dimensions,
 )
+from lookfar.freshness.following import Following
 from lookfar.model import (
-    Counts,
+    Damage,
     Document,
     Filters,
     Incomplete,
     IndexReport,
-    QualityStatus,
+    Salvaged,
     Status,
+    Verified,
     Watching,
 )
 from lookfar.ports import CollectionSnapshot, Embedder, Maker, SecondModel, Snapshot, Store
 
 if TYPE_CHECKING:
-    from lookfar.collections.following import Following
-    from lookfar.collections.healing import Healing
     from lookfar.collections.variants import Variants
     from lookfar.common.caller import Progress
     from lookfar.config import Settings
@@ -48,6 +63,15 @@ if TYPE_CHECKING:
 
 Kind = Literal["files", "commits", "memory", "documents", "outside"]
 OpenModel = Callable[[], "Embedder | None"]
+T = TypeVar("T")
+
+REBUILD_PATIENCE: Final = 10.0
+"""Seconds that a query waits for a rebuild in another thread before it raises ``IndexBusy``."""
+_MAX_REPORT: Final = 2_000
+"""Characters of a damage report that are kept."""
+_STORE: Final = re.compile(r"lookfar\.store\.")
+
+_log = logging.getLogger(__name__)
 
 
 class Collection(ABC):
@@ -57,8 +81,6 @@ class Collection(ABC):
     """What it is a collection of, to tell kinds apart without importing them all."""
     gains_by_second_model: ClassVar[bool] = True
     """Whether the second model improves the answers of this kind of collection."""
-    healing: Healing
-    following: Following
     variants: Variants | None = None
     """The indexes of the same source for other presets; None if there can be only one."""
 
@@ -76,6 +98,9 @@ class Collection(ABC):
         self.settings = settings
         self.store = store
         self.passes = Passes()
+        self.following = Following()
+        self._healing = Lock()
+        """Held while damage is repaired."""
         self.generations = Generations(store, can_roll_back=can_roll_back)
         self.without_model = ""
         """Why there is no model although the settings name one; empty if there is one."""
@@ -256,7 +281,7 @@ class Collection(ABC):
                     notes = [Incomplete("held", f"{held.message} {held.hint}")]
                 return notes, stack.enter_context(self.store.snapshot(as_of))
 
-            notes, snapshot = self.healing.run_when_ready(open_now)
+            notes, snapshot = self.run_when_ready(open_now)
             if self.variants is not None:
                 self.variants.note_asked()
             if plan.vector is not None and not self._has_our_vectors(snapshot):
@@ -293,6 +318,180 @@ class Collection(ABC):
         except IOFailed:
             return None
 
+    # -- damage --------------------------------------------------------------------
+
+    def ask(self, look: Callable[[CollectionSnapshot], T]) -> T:
+        """Return what ``look`` reads in a snapshot of the index, which is healed if damaged."""
+
+        def read() -> T:
+            with self.store.snapshot() as snapshot:
+                return look(snapshot)
+
+        return self.run_healed(read)
+
+    def run_healed(self, ask: Callable[[], T]) -> T:
+        """Call ``ask``; if the index turns out to be damaged, heal it and ask once more."""
+        try:
+            return self.run_when_ready(ask)
+        except (Closing, MemoryError):
+            raise
+        except Exception as error:
+            damage = error if isinstance(error, IndexCorrupt) else self.find_damage(error)
+            if damage is None:
+                raise
+            self.heal(damage)
+        return self.run_when_ready(ask)
+
+    def run_when_ready(self, ask: Callable[[], T]) -> T:
+        """Call ``ask``; if the index was set aside as damaged, wait for the new one and ask again.
+
+        Another thread or process may set it aside at any moment, also while ``ask`` runs.
+        """
+        deadline = time.monotonic() + REBUILD_PATIENCE
+        try:
+            return ask()
+        except IndexBusy as busy:
+            remaining = deadline - time.monotonic()
+            if not busy.details.get("rebuilding") or remaining <= 0:
+                raise
+        self.wait_until_ready(remaining)
+        return ask()
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether a damaged index was set aside and its replacement is not finished."""
+        return not self.store.exists and bool(self.store.damage())
+
+    def wait_until_ready(self, patience: float) -> None:
+        """Wait until an index that was set aside is rebuilt, or rebuild it if no thread does.
+
+        After ``patience`` seconds of waiting for another thread, raise ``IndexBusy``.
+        """
+        if self.settings.store.read_only:
+            return  # Another process rebuilds it, and the query says so.
+        passes = self.passes
+        deadline = time.monotonic() + patience
+        while self.rebuilding:
+            with passes.hold(self._healing):
+                pass  # A thread that set the index aside may be about to start the rebuild.
+            if not passes.lock.locked():
+                # Another process builds it, or it failed: then the error is raised here.
+                self.index(wait_seconds=PATIENCE)
+                return
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                raise being_rebuilt(passes.describe_progress(), passes.began)
+            if passes.wait_for(passes.lock, remaining):
+                passes.lock.release()
+                TURNS.settle()
+
+    def heal(self, damage: IndexCorrupt) -> Incomplete:
+        """Repair or rebuild a damaged index, and return the note for the answer.
+
+        One damage at a time: a second call finds it repaired, or being repaired.
+        """
+        if self.settings.store.read_only:
+            raise damage
+        with self.passes.hold(self._healing):
+            if self.rebuilding:
+                return Incomplete("healed", f"the index was damaged: {damage.developer}")
+            _log.warning(
+                "the index of %s is damaged: %s", self.name, damage.developer, exc_info=damage
+            )
+            try:
+                dropped = self.repair_in_place(damage)
+                if dropped is None:
+                    self.store.set_aside(damage.developer, wait_seconds=PATIENCE)
+            except IOFailed:
+                # Nothing can be written here, so nothing can be healed.
+                raise damage from None
+            if dropped is None:
+                outcome = "has been" if self.index_again() else "is being"
+                detail = f"the index was damaged and {outcome} rebuilt: {damage.developer}"
+                return Incomplete("healed", detail)
+            number, suffix = f"{len(dropped):,}", ""
+            if dropped and self.held is not None:
+                suffix = f"; {number} documents are missing until it is indexed again"
+            elif dropped and self.index_again(dropped):
+                suffix = f", and {number} documents were read again"
+            elif dropped:
+                suffix = f"; {number} damaged documents are missing while they are being read again"
+            detail = f"the damaged part of the index was repaired{suffix}: {damage.developer}"
+            return Incomplete("healed", detail, tuple(dropped[:100]))
+
+    def repair_in_place(self, damage: IndexCorrupt) -> list[str] | None:
+        """Repair the index and keep its generations.
+
+        Return the documents that had to be dropped, or None if it cannot be repaired in place.
+        """
+        require_writer(f"the index is damaged: {damage.developer}")
+        maker = self.make_maker()
+        if maker is None:
+            return None
+        repair = partial(self.store.repair, maker, damage.developer)
+        return self.passes.retry_while_busy(repair, PATIENCE)
+
+    def index_again(self, only: Several[str] | None = None) -> bool:
+        """Index what a repair dropped; return whether that is done, and not in the background."""
+        self.index(only=only, wait_seconds=PATIENCE)
+        return True
+
+    def find_damage(self, error: Exception) -> IndexCorrupt | None:
+        """Return the damage to this collection that caused an error; None if it has none.
+
+        Stored rows that contradict each other can raise almost anything where they are read, so
+        such an error has everything stored compared with its hashes. Other errors are bugs.
+        """
+        if isinstance(error, IndexCorrupt):
+            damaged = Path(error.details.get("path", ""))
+            return error if damaged.is_relative_to(self.store.folder) else None
+        frames = (frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__))
+        if isinstance(error, LookfarError) or not any(map(_STORE.match, frames)):
+            return None
+        require_writer(f"{type(error).__name__}: {error}")
+        try:
+            damage = self.store.verify() if self.store.exists else []
+        except LookfarError:
+            return None
+        first = f"{damage[0].artefact}: {damage[0].detail}" if damage else ""
+        return self._describe_damage(f"{type(error).__name__}: {error}; {first}") if first else None
+
+    def verify(
+        self,
+        *,
+        repair: bool = False,
+        collection: str = "",
+        on_step: Callable[[str], None] | None = None,
+    ) -> Verified:
+        """Check every stored row, text, span, vector and file; with ``repair``, fix the damage."""
+        damage = tuple(self.store.verify(on_step))
+        remaining, salvaged = damage, None
+        if repair and damage:
+            with suppress(IndexCorrupt):  # Beyond repair: the second check says what remains.
+                salvaged = self._repair(damage)
+            remaining = tuple(self.store.verify(on_step))
+        name, folder = collection or self.name, str(self.store.folder)
+        return Verified(name, folder, damage, bool(damage) and not remaining, remaining, salvaged)
+
+    def _repair(self, damage: Sequence[Damage]) -> Salvaged | None:
+        """Repair all damage; return what was salvaged if documents had no other source."""
+        inside = [entry for entry in damage if entry.artefact != "beside"]
+        if inside:
+            report = "; ".join(f"{entry.artefact}: {entry.detail}" for entry in inside)
+            self.heal(self._describe_damage(report))
+            self.wait_until_ready(PATIENCE)
+        about = {"root": self.source_path, "collection": self.name}
+        self.store.mend_beside(about, wait_seconds=PATIENCE)
+        return None
+
+    def _describe_damage(self, report: str) -> IndexCorrupt:
+        return IndexCorrupt(
+            "The index is damaged.",
+            hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
+            developer=report[:_MAX_REPORT],
+            details={"path": str(self.store.folder)},
+        )
+
     # -- following the source ----------------------------------------------------
 
     def watching(self) -> Watching | None:
@@ -327,11 +526,6 @@ class Collection(ABC):
         forget_files()
 
 
-NOT_ON_A_SERVER: Final = (
-    "The second model does not work yet with a store on PostgreSQL (store.url)."
-)
-
-
 def open_model(settings: Settings) -> tuple[Embedder | None, str]:
     """Open the model that the settings name; if it is the default and missing, return why."""
     from lookfar.embed.providers import open_embedder
@@ -355,93 +549,6 @@ def uses_second_model(settings: Settings) -> bool:
     return chosen == "on" or (chosen == "auto" and bundled)
 
 
-def describe_status(
-    collection: Collection,
-    name: str,
-    fingerprint: str,
-    find_stale: Callable[[CollectionSnapshot], tuple[str, ...]] | None,
-) -> Status:
-    """Return the status of a collection; ``fingerprint`` is the one the settings ask for."""
-    store, embedder = collection.store, collection.embedder
-    common: dict[str, Any] = {
-        "collection": name or collection.name,
-        "root": collection.source_path,
-        "index_dir": store.place,
-        "model": embedder.name if embedder else "none",
-        "dimensions": _dimensions(embedder),
-        "watcher": collection.watching(),
-    }
-    missing = Status(
-        **common, indexed=False, generation=0, generations=(), created_at="",
-        held=None, counts=Counts(), current=False, disk_bytes=0,
-        damage=store.damage(), failures=(), stale=(), stale_count=0,
-    )  # fmt: skip
-    if not store.exists:
-        return missing
-    try:
-        state = _describe_stored(store, missing, fingerprint, find_stale)
-        return replace(state, quality=describe_quality(collection))
-    except IndexBusy as busy:
-        if not busy.details.get("rebuilding"):
-            raise
-        return replace(missing, damage=store.damage())  # It was set aside just now.
-
-
-def _describe_stored(
-    store: Store,
-    missing: Status,
-    fingerprint: str,
-    find_stale: Callable[[CollectionSnapshot], tuple[str, ...]] | None,
-) -> Status:
-    """Return the status with what the index contains; ``missing`` is the one without an index."""
-    generations = store.generations()
-    with store.snapshot() as snapshot:
-        counts, failures = snapshot.counts(), tuple(snapshot.failures())
-        held, number = snapshot.held(), snapshot.generation
-        vectors = snapshot.vector_pass() if missing.dimensions else None
-        stale = find_stale(snapshot) if find_stale is not None else ()
-    return replace(
-        missing,
-        indexed=True,
-        generation=number,
-        generations=tuple(generation.number for generation in generations),
-        created_at=next((g.created_at for g in generations if g.number == number), ""),
-        counts=counts,
-        held=held,
-        current=store.fingerprint() == fingerprint,
-        disk_bytes=store.disk_bytes(),
-        damage=store.damage(),
-        failures=failures,
-        stale=stale[:100],
-        stale_count=len(stale),
-        vectors=vectors,
-    )
-
-
-def describe_quality(collection: Collection) -> QualityStatus | None:
-    """Return the progress of the second model; None without one."""
-    model, state = collection.second_model, collection.embedding
-    if model is None:
-        why = collection.without_second_model
-        return QualityStatus("none", 0, 0, 0, 0, failure=why) if why else None
-    with collection.store.snapshot() as snapshot:
-        counts = snapshot.quality_counts(model.fingerprint, model.dimensions)
-    if counts is None:
-        return QualityStatus(model.name, model.dimensions, 0, 0, 0, failure=NOT_ON_A_SERVER)
-    return QualityStatus(
-        model.name,
-        model.dimensions,
-        counts.embedded,
-        counts.unreadable,
-        counts.total,
-        working=state.working,
-        # Another process may have embedded the rest meanwhile.
-        paused=state.paused if counts.lacking else "",
-        per_second=round(state.pace, 1) if state.working else 0.0,
-        failure=state.failure or collection.without_second_model,
-    )
-
-
 def note_held(snapshot: CollectionSnapshot) -> list[Incomplete]:
     """Return a note if a roll-back holds the index at an earlier generation."""
     number = snapshot.held()
@@ -461,14 +568,6 @@ def _other_model(snapshot: CollectionSnapshot) -> InvalidArgument:
         hint="Search it by words (--mode keyword), name the settings it was made with,"
         " or index with these: lookfar index PATH.",
     )
-
-
-def _dimensions(embedder: Embedder | None) -> int:
-    """Return the length of the vectors; 0 without a model, or if a service does not answer."""
-    try:
-        return embedder.dimensions if embedder else 0
-    except ModelUnavailable:
-        return 0
 
 
 _MOST_ASKED: Final = 10_000

@@ -14,15 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lookfar.collections.collection import (
-    Collection,
-    OpenModel,
-    describe_status,
-)
-from lookfar.collections.following import Following
-from lookfar.collections.healing import Healing
+from lookfar.collections.collection import Collection, OpenModel
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE
 from lookfar.collections.reader_role import find_notes
+from lookfar.collections.status import describe_status
 from lookfar.collections.variants import Variants, place_index
 from lookfar.errors import (
     IndexBusy,
@@ -73,8 +68,6 @@ class Commits(Collection):
         )
         self.variants = Variants(place, settings)
         self.repository = repository
-        self.following = Following()
-        self.healing = Healing(self)
         self._stamp = ""
         """The stamp of the branches that the index is known to contain."""
         self._branches: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -278,7 +271,7 @@ class Commits(Collection):
                         commits.append(_describe_commit(self.name, snapshot, fact.uri))
             return commits
 
-        return self.healing.run(look), notes
+        return self.run_healed(look), notes
 
     def describe(self, uri: str) -> CommitInfo:
         with self.store.snapshot() as snapshot:

@@ -21,9 +21,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from lookfar.collections import ulids
-from lookfar.collections.collection import Collection, OpenModel, describe_status, open_model
-from lookfar.collections.following import Following
-from lookfar.collections.healing import Healing
+from lookfar.collections.collection import Collection, OpenModel, open_model
 from lookfar.collections.inserting import (
     check_document,
     checked_name,
@@ -33,6 +31,7 @@ from lookfar.collections.inserting import (
 )
 from lookfar.collections.passes import PATIENCE
 from lookfar.collections.reader_role import require_writer
+from lookfar.collections.status import describe_status
 from lookfar.errors import IndexBusy, IndexCorrupt, InvalidArgument, LookfarError, NotFound
 from lookfar.model import Damage, Document, Incomplete, IndexReport, Salvaged, Status
 from lookfar.store.ground.files import point_link
@@ -87,8 +86,6 @@ class Documents(Collection):
         super().__init__(
             f"{name}{SUFFIX}", settings, store, open_model=open_model, can_roll_back=False
         )
-        self.following = Following()
-        self.healing: DatabaseHealing = DatabaseHealing(self)
 
     def writer(self) -> DocumentWriter:
         """Return the writer of the store, with the settings and model as they are now."""
@@ -162,7 +159,7 @@ class Documents(Collection):
                 writer = self.writer()
                 return writer, *writer.put([document])
 
-        writer, stored, clashing = self.healing.run(put)
+        writer, stored, clashing = self.run_healed(put)
         self._renew_link()
         if clashing:
             raise InvalidArgument(
@@ -187,7 +184,7 @@ class Documents(Collection):
                     self._refuse_unknown(doc_id)
                 return self.writer().erase(list(dict.fromkeys(doc_ids)))
 
-        chunks = self.healing.run(erase)
+        chunks = self.run_healed(erase)
         log_timing("delete", started, self.database, chunks)
         return chunks
 
@@ -220,7 +217,7 @@ class Documents(Collection):
             writer.create()
         for batch in chain([first] if first else [], batches):
             unique = list({document.doc_id: document for document in batch}.values())
-            stored, clashing = self.healing.run(partial(store, unique))
+            stored, clashing = self.run_healed(partial(store, unique))
             if clashing and not replace:
                 raise InvalidArgument(
                     f"There is a document {clashing[0]!r} with another text or metadata.",
@@ -242,8 +239,8 @@ class Documents(Collection):
         if self.store.exists:
             # A crash before the first pointer was written leaves an epoch without a name.
             with suppress(IndexCorrupt):
-                self.healing.run(self.store.fingerprint)
-        with self.healing.explain_damage():
+                self.run_healed(self.store.fingerprint)
+        with self._explain_damage():
             for row in self.store.written() if self.store.exists else ():
                 yield Entered(row.uri, row.text, json.loads(row.metadata)["metadata"])
 
@@ -254,7 +251,7 @@ class Documents(Collection):
             yield json.dumps(record, ensure_ascii=False)
 
     def metadata_of(self, doc_id: str) -> Mapping[str, Any]:
-        with self.healing.explain_damage(), self.store.snapshot() as snapshot:
+        with self._explain_damage(), self.store.snapshot() as snapshot:
             row = snapshot.document(doc_id)
             if row is None:
                 from lookfar.retrieve.locate.nearest import unknown_document
@@ -265,7 +262,7 @@ class Documents(Collection):
 
     def metadata_of_all(self, doc_ids: Several[str]) -> dict[str, Mapping[str, Any]]:
         """Return the metadata of those documents that exist, by their ids."""
-        with self.healing.explain_damage(), self.store.snapshot() as snapshot:
+        with self._explain_damage(), self.store.snapshot() as snapshot:
             rows = {doc_id: snapshot.document(doc_id) for doc_id in doc_ids}
             return {doc_id: row["metadata"] for doc_id, row in rows.items() if row is not None}
 
@@ -287,7 +284,7 @@ class Documents(Collection):
         )
 
     def _chunk_count(self, doc_id: str) -> int:
-        with self.healing.explain_damage(), self.store.snapshot() as snapshot:
+        with self._explain_damage(), self.store.snapshot() as snapshot:
             return len(snapshot.chunks(doc_id))
 
     # -- the index ---------------------------------------------------------------
@@ -302,7 +299,7 @@ class Documents(Collection):
         """Rebuild chunks, keywords and vectors from the stored texts if the settings changed, or
         in any case with ``rebuild``."""
         started = time.perf_counter()
-        with self.healing.explain_damage(), self.passes.hold():
+        with self._explain_damage(), self.passes.hold():
             self.require()
 
             def write(_: float) -> IndexReport:
@@ -333,7 +330,7 @@ class Documents(Collection):
 
     def check(self) -> None:
         """Raise ``IndexCorrupt`` if what every answer needs is damaged."""
-        with self.healing.explain_damage(), self.store.snapshot():
+        with self._explain_damage(), self.store.snapshot():
             pass
 
     @property
@@ -354,7 +351,7 @@ class Documents(Collection):
         return []
 
     def source(self, uri: str) -> str | None:
-        with self.healing.explain_damage(), self.store.snapshot() as snapshot:
+        with self._explain_damage(), self.store.snapshot() as snapshot:
             return snapshot.text(uri)
 
     def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
@@ -364,20 +361,11 @@ class Documents(Collection):
 
     def status(self, *, collection: str = "", check: bool = True) -> Status:  # noqa: ARG002
         """Return what is in the database; there is no source to compare it with."""
-        return self.healing.run(
+        return self.run_healed(
             lambda: describe_status(self, collection, self.writer().fingerprint, None)
         )
 
-    def close(self) -> None:
-        self.store.close()
-
-
-class DatabaseHealing(Healing):
-    """Repairs of a database: derived data is rebuilt, but damaged texts cannot be."""
-
-    def __init__(self, database: Documents) -> None:
-        super().__init__(database)
-        self._database = database
+    # -- damage ------------------------------------------------------------------
 
     @property
     def rebuilding(self) -> bool:
@@ -390,22 +378,22 @@ class DatabaseHealing(Healing):
         If the texts are damaged, raise an error: documents may be lost, and only
         :meth:`verify` with ``repair`` salvages the others.
         """
-        if self._database.settings.store.read_only:
+        if self.settings.store.read_only:
             raise self._explain(damage)
         if self.repair_in_place(damage) is not None:
             detail = f"the damaged part of the index was repaired: {damage.developer}"
             return Incomplete("healed", detail)
         try:
-            for _ in self._database.store.written():
+            for _ in self.store.written():
                 pass
         except LookfarError as worse:
             raise self._explain(damage, worse.developer) from damage
-        self._database.index(rebuild=True)
+        self.index(rebuild=True)
         detail = f"the index was damaged and has been rebuilt: {damage.developer}"
         return Incomplete("healed", detail)
 
     @contextmanager
-    def explain_damage(self) -> Iterator[None]:
+    def _explain_damage(self) -> Iterator[None]:
         """Turn damage that is not healed here into an error that says what to do."""
         try:
             yield
@@ -413,7 +401,7 @@ class DatabaseHealing(Healing):
             raise self._explain(damage) from damage
 
     def _explain(self, damage: IndexCorrupt, worse: str = "") -> IndexCorrupt:
-        name = self._database.database
+        name = self.database
         return IndexCorrupt(
             f"The database {name!r} is damaged. Nothing was changed.",
             hint="Save what is intact: lookfar verify --repair (it keeps the damaged files)."
@@ -427,13 +415,15 @@ class DatabaseHealing(Healing):
         try:
             return super()._repair(damage)
         except IndexCorrupt as corrupt:
-            database = self._database
-            with database.passes.lock:
-                rescue = database.writer().salvage(corrupt.developer)
-            database.store.mend_beside(database.writer().about, wait_seconds=PATIENCE)
-            aside = next(iter(database.kept_aside[-1:]), "")
+            with self.passes.lock:
+                rescue = self.writer().salvage(corrupt.developer)
+            self.store.mend_beside(self.writer().about, wait_seconds=PATIENCE)
+            aside = next(iter(self.kept_aside[-1:]), "")
             lost = tuple(sorted(rescue.lost)[:_MAX_LOST])
             return Salvaged(rescue.saved, rescue.missing, lost, aside)
+
+    def close(self) -> None:
+        self.store.close()
 
 
 class Databases:

@@ -99,10 +99,6 @@ def _resolve(collection: Collection, source: str, links: list[Link]) -> list[str
     """Return the document of each link as the index knows it; empty for other files."""
     if not links:
         return []
-
-    def look() -> list[str]:
-        with collection.store.snapshot() as snapshot:
-            return snapshot.resolve_from([(source, link.kind, link.target) for link in links])
-
-    uris = collection.healing.run(look)
+    targets = [(source, link.kind, link.target) for link in links]
+    uris = collection.ask(lambda snapshot: snapshot.resolve_from(targets))
     return [uri if link.target else source for uri, link in zip(uris, links, strict=True)]

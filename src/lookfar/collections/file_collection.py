@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import time
 from collections.abc import Callable
 from collections.abc import Collection as Several
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import count
 from pathlib import Path
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lookfar.collections.collection import (
+    REBUILD_PATIENCE,
     Collection,
     Kind,
     OpenModel,
-    describe_status,
 )
 from lookfar.collections.current_texts import CurrentTexts
-from lookfar.collections.disk_check import DiskCheck
 from lookfar.collections.file_edits import FileEdits
-from lookfar.collections.following import FolderFollowing
 from lookfar.collections.generations import describe_loss
-from lookfar.collections.healing import REBUILD_PATIENCE, BackgroundHealing, Scrubber
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
 from lookfar.collections.reader_role import find_notes, require_writer
+from lookfar.collections.status import describe_status
 from lookfar.collections.variants import Variants, place_index
 from lookfar.common.caller import called_by
+from lookfar.common.turns import TURNS
 from lookfar.errors import (
     IndexBusy,
     IndexCorrupt,
@@ -38,10 +40,12 @@ from lookfar.errors import (
     ModelUnavailable,
     as_out_of_memory,
 )
-from lookfar.freshness import compare as freshness
+from lookfar.freshness import disk
+from lookfar.freshness.disk import Disk
 from lookfar.index.recipe import epoch_fingerprint, policy_from
 from lookfar.model import Document, Incomplete, IndexReport, Lane, Status
 from lookfar.sources.confine import Root
+from lookfar.sources.folder.walk import OutOfTime
 from lookfar.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -51,14 +55,24 @@ if TYPE_CHECKING:
     from lookfar.config import Settings
     from lookfar.edit.editor import Editor
     from lookfar.freshness.changes import Work
-    from lookfar.freshness.keeper import Pass
+    from lookfar.freshness.keeper import Keeper, Pass
     from lookfar.index.reconcile import SkippedFiles
     from lookfar.ports import CollectionSnapshot, Maker, Snapshot, VectorSource
     from lookfar.sources.folder.policy import Policy
     from lookfar.sources.folder.walk import Walk
 
-_RENEW_PAUSE = 60.0
+_RENEW_PAUSE: Final = 60.0
 """Seconds between attempts to rebuild an index in the background for changed settings."""
+FIRST_SECONDS: Final = 900.0
+"""Seconds between opening a followed collection and its first check for damage."""
+_VERIFY_PAUSE: Final = 86_400.0
+_VERIFY_STOP: Final = 2.0
+_MOST_NARROWED: Final = 1_000
+"""Files that a pass may name; for more of them, a walk takes no longer."""
+_PASS_PATIENCE: Final = 3.0
+"""Seconds that a query waits for the running pass, so that what was just saved is found."""
+
+_log = logging.getLogger(__name__)
 
 
 class Files(Collection):
@@ -86,14 +100,14 @@ class Files(Collection):
         self.root = root
         self._edits = FileEdits(root, self.store)
         self._current = CurrentTexts(root, self.store, lambda: self.settings)
-        self.last_walk: Walk | None = None
-        """The last walk over the files, which speeds up the next one."""
+        self.disk = Disk(root, self.store)
         self.background: Thread | None = None
         """The last pass that was started in the background."""
-        self.following: FolderFollowing = FolderFollowing(self)
-        self.healing: BackgroundHealing = BackgroundHealing(self)
-        self.disk_check: DiskCheck = DiskCheck(self)
-        self.scrubber = Scrubber(self.healing, self.passes, root.path)
+        self._searches = count()
+        self._may_narrow = True
+        """Whether the next pass over everything may look by the inventory instead."""
+        self._verify_at = time.monotonic() + FIRST_SECONDS
+        self._verifying: Thread | None = None
         self._lane = lane
         self._load_settings = load_settings or (lambda: settings)
         self._settings_files = settings_files
@@ -124,7 +138,7 @@ class Files(Collection):
     def _apply(self, settings: Settings, *, other_model: bool) -> None:
         if other_model:
             self.forget_model()
-        self.settings, self.last_walk = settings, None
+        self.settings, self.disk.walk = settings, None
         self.following.request_restart()
 
     @property
@@ -166,12 +180,12 @@ class Files(Collection):
             )
 
     def _index(self, *, wait_seconds: float, **options: Any) -> IndexReport:
-        before = None if options["rebuild"] else self.last_walk
+        before = None if options["rebuild"] else self.disk.walk
         run = partial(self.run_pass, before, wait_seconds=wait_seconds, **options)
         try:
             return run()
         except IndexCorrupt as damage:
-            if self.healing.repair_in_place(damage) is None:
+            if self.repair_in_place(damage) is None:
                 self.store.set_aside(damage.developer, wait_seconds=wait_seconds)
             return run()
 
@@ -236,8 +250,8 @@ class Files(Collection):
                 self._lane,
                 self.find_given_vectors(),
             )
-            report, self.last_walk = build.run(before=before, wait_seconds=wait, **options)
-            self.disk_check.note_pass(build, report, self.last_walk)
+            report, walked = build.run(before=before, wait_seconds=wait, **options)
+            self.disk.note_pass(build, report, walked)
             return report
 
         return self.passes.run(write, wait_seconds)
@@ -251,22 +265,64 @@ class Files(Collection):
         self.settle()
 
         def run() -> IndexReport:
-            nonlocal work
             with self.passes.hold():
-                work = self.disk_check.narrow(work)
-                if work.only is not None and not work.only:
+                only = self._narrow(work.only)
+                if only is not None and not only:
                     return self._report_nothing()
                 return self.run_pass(
-                    self.last_walk,
-                    only=work.only,
-                    let_go=False,
-                    wait_seconds=KEEPER_PATIENCE,
+                    self.disk.walk, only=only, let_go=False, wait_seconds=KEEPER_PATIENCE
                 )
 
         with self.passes.until_closing():
-            report = self.healing.run(run)
-        self.scrubber.start_if_due()
+            report = self.run_healed(run)
+        running = self._verifying is not None and self._verifying.is_alive()
+        if not running and not self.passes.closing and time.monotonic() >= self._verify_at:
+            self._verify_at = time.monotonic() + _VERIFY_PAUSE
+            self._verifying = Thread(target=self._verify, name="lookfar-scrub", daemon=True)
+            self._verifying.start()
         return report
+
+    def _verify(self) -> None:
+        """Check the index in the background, and repair it."""
+        try:
+            with self.passes.until_closing():
+                result = self.verify(repair=True)
+        except Closing:
+            return
+        except LookfarError as error:
+            _log.warning("the index of %s could not be checked: %s", self.root.path, error)
+            return
+        outcome = "repaired" if result.repaired else "damaged"
+        for damage in result.found:
+            _log.warning("%s: %s: %s: %s", self.root.path, outcome, damage.artefact, damage.detail)
+
+    def _narrow(self, only: frozenset[str] | None) -> frozenset[str] | None:
+        """Return what the first pass of this process has to look at, None for everything.
+
+        Later passes over everything walk, so that nothing depends on the inventory for long.
+        """
+        may_narrow, self._may_narrow = self._may_narrow, False
+        if not may_narrow or only is not None or not self.store.exists:
+            return only
+        if self.store.fingerprint() != epoch_fingerprint(self.settings, self.embedder):
+            return None
+        with self.store.snapshot() as snapshot:
+            outcome = self.disk.look(self.policy, snapshot)
+            if outcome is None:
+                return None
+            changed = frozenset((*outcome.stale, *snapshot.unsettled()))
+            return changed if len(changed) <= _MOST_NARROWED else None
+
+    def index_again(self, only: Several[str] | None = None) -> bool:
+        """Index what a repair dropped: in the background while the folder is followed.
+
+        A server goes on answering: a large folder takes minutes to rebuild.
+        """
+        if self.following.keeper is None:
+            return super().index_again(only)
+        with suppress(IndexBusy):  # The running pass reads it, or the next one.
+            self.start_index(only=only)
+        return False
 
     def _report_nothing(self) -> IndexReport:
         """Return the report of a pass that had nothing to do, for which no writer was opened."""
@@ -301,14 +357,14 @@ class Files(Collection):
         # A new index may be followed, unless the caller had asked not to.
         self.following.wanted = False if wanted is False else None
         self.remove_index(wait_seconds)
-        self.last_walk = None
+        self.disk.walk = None
 
     # -- queries -----------------------------------------------------------------
 
     def first_index(self) -> None:
         """Index a folder that was never indexed, or wait for the pass that does."""
         if not self.store.exists:
-            self.healing.run_when_ready(partial(self.freshen))
+            self.run_when_ready(self.freshen)
 
     def freshen(self) -> list[Incomplete]:
         """Build a missing index, bring a few changed files up to date, and note the rest."""
@@ -320,16 +376,72 @@ class Files(Collection):
         self.recover_edits()
         self.following.restart_if_requested()
         if not self.store.exists:
-            if not self.healing.rebuilding:
+            if not self.rebuilding:
                 self.index(wait_seconds=PATIENCE)
                 return []
-            self.healing.wait_until_ready(REBUILD_PATIENCE)
+            self.wait_until_ready(REBUILD_PATIENCE)
         if self.store.held() is not None:
             return []
         if self.store.fingerprint() != epoch_fingerprint(self.settings, self.embedder):
             return self._renew()
-        pending = self.following.notes()
-        return self.disk_check.run() if pending is None else pending
+        notes = self.following.bring_up_to_date(self.settings.index.max_auto_files)
+        return self._compare_with_disk() if notes is None else notes
+
+    def _compare_with_disk(self) -> list[Incomplete]:
+        """Bring a few changed files up to date, and return notes on the rest."""
+        index, keeper = self.settings.index, self.following.keeper
+        with self.store.snapshot() as snapshot:
+            if next(self._searches) % index.check_every_searches:
+                return [disk.NOT_THIS_TIME]
+            # The recorded number: counting takes a millisecond for 15,000 documents.
+            documents = snapshot.manifest().get("documents", 0)
+            # A user who lets a query index more files than usual also wants them compared.
+            most = index.max_auto_files if index.max_auto_files > disk.FEW_FILES else 0
+            large = documents > max(disk.MOST_CHECKED, most)
+            deadline = time.monotonic() + disk.BUDGET_SECONDS if large else math.inf
+            outcome = self.disk.look(self.policy, snapshot, deadline)
+        if outcome is None and large and keeper is not None:
+            return [self.following.unchecked_note()]  # The keeper is walking.
+        # With the strategy git, uncommitted changes are reported but not indexed.
+        most = 0 if keeper is not None and keeper.strategy == "git" else index.max_auto_files
+        if outcome is None or disk.is_few(outcome.stale, outcome.size, most):
+            notes = self._index_few(outcome, most, deadline)
+        else:
+            notes = disk.stale_notes(outcome.stale)
+        if outcome is not None and outcome.unexamined and keeper is not None:
+            notes.append(self.following.unchecked_note())
+        elif outcome is not None and outcome.unexamined:
+            detail = f"{outcome.unexamined:,} files and folders were not compared with the disk"
+            notes.append(Incomplete("unchecked", f"{detail} in time; run: lookfar index"))
+        return notes
+
+    def _index_few(
+        self, outcome: disk.Outcome | None, most: int, deadline: float
+    ) -> list[Incomplete]:
+        """Index the changed files if they are few, and note the others.
+
+        Without an outcome, a walk finds them. If a pass is running for too long, or the index
+        cannot be updated now, it answers as it is, with a note.
+        """
+        passes = self.passes
+        patience = disk.patience(_PASS_PATIENCE, self.settings.index.max_auto_files)
+        if not passes.wait_for(passes.lock, patience):
+            progress = passes.describe_progress()
+            detail = f"the index is being updated{progress}; the previous state answers"
+            return [Incomplete("rebuilding", detail)]
+        try:
+            outcome = outcome or self.disk.compare(self.policy, deadline)
+            if disk.is_few(outcome.stale, outcome.size, most):
+                only = None if outcome.walked else frozenset(outcome.stale)
+                with suppress(IndexBusy, IOFailed, ModelUnavailable):
+                    self.run_pass(self.disk.walk, only=only, let_go=False)
+                    return []
+            return disk.stale_notes(outcome.stale)
+        except OutOfTime:
+            return [disk.UNCHECKED]
+        finally:
+            passes.lock.release()
+            TURNS.settle()
 
     def _renew(self) -> list[Incomplete]:
         """Rebuild the index because the settings ask for another one, such as another model.
@@ -382,7 +494,7 @@ class Files(Collection):
     def status(self, *, collection: str = "", check: bool = True) -> Status:
         def find_stale(snapshot: CollectionSnapshot) -> tuple[str, ...]:
             known, left_out = snapshot.known(), snapshot.left_out()
-            return freshness.differences(self.walk(), known, left_out, self.policy)[1]
+            return disk.differences(self.walk(), known, left_out, self.policy)[1]
 
         fingerprint = epoch_fingerprint(self.settings, self.embedder)
         looks = check and not self.sealed
@@ -400,13 +512,13 @@ class Files(Collection):
         from lookfar.index.reconcile import summarise_stored
 
         require_writer("the last walk is the writer's")
-        return summarise_stored(self.store, self.last_walk)
+        return summarise_stored(self.store, self.disk.walk)
 
     def walk(self) -> Walk:
         from lookfar.sources.folder.walk import walk
 
-        self.last_walk = walk(self.root, self.policy, before=self.last_walk)
-        return self.last_walk
+        self.disk.walk = walk(self.root, self.policy, before=self.disk.walk)
+        return self.disk.walk
 
     @cached_property
     def receipts(self) -> ReceiptBook:
@@ -452,8 +564,44 @@ class Files(Collection):
 
         Defaults come from the settings. Closing the collection ends it.
         """
-        if not self.sealed:
-            self.following.watch(strategy, debounce_ms, on_pass)
+        if self.sealed:
+            return
+        keeper = self.following.keeper
+        if keeper is not None and debounce_ms is None and on_pass is None:
+            from lookfar.freshness.keeper import checked_strategy
+
+            chosen = self.settings.watch.strategy if strategy is None else strategy
+            keeper.switch(checked_strategy(chosen))
+            return
+        self.following.start(partial(self._make_keeper, strategy, debounce_ms, on_pass), anew=True)
+
+    def _make_keeper(
+        self,
+        strategy: str | None,
+        debounce_ms: int | None,
+        on_pass: Callable[[Pass], None] | None,
+    ) -> Keeper:
+        """Return a keeper with the settings as they are now, where the caller did not choose."""
+        from lookfar.freshness.changes import Changes
+        from lookfar.freshness.keeper import Keeper, checked_debounce, checked_strategy
+        from lookfar.freshness.watch import FolderWatcher
+        from lookfar.sources.git.repositories import read_head
+
+        chosen = self.settings.watch
+        name = checked_strategy(chosen.strategy if strategy is None else strategy)
+        pause = checked_debounce(chosen.debounce_ms if debounce_ms is None else debounce_ms)
+        any_text = self.settings.sources.any_text
+        changes = Changes(self.store.folder, any_text=any_text, quiet=pause / 1000)
+        apart = str(Path(self.settings.index.dir).resolve())
+        return Keeper(
+            FolderWatcher(self.root, self.policy, changes, apart=apart),
+            changes,
+            self.catch_up,
+            strategy=name,
+            head=partial(read_head, self.root),
+            reconcile_seconds=chosen.reconcile_seconds,
+            on_pass=on_pass,
+        )
 
     def unwatch(self) -> None:
         self.following.stop()
@@ -462,8 +610,7 @@ class Files(Collection):
 
     def rest(self) -> None:
         """Release what a query can load again: the model, the walk and open index files."""
-        self.last_walk = None
-        self.disk_check.rest()
+        self.disk.rest()
         self.receipts.close()
         super().rest()
 
@@ -473,7 +620,8 @@ class Files(Collection):
         self.unwatch()
         if self.background is not None:
             self.background.join()
-        self.scrubber.stop()
+        if self._verifying is not None:
+            self._verifying.join(_VERIFY_STOP)  # It stops at its next step.
         self.receipts.close()
         self.store.close()
 

@@ -102,13 +102,13 @@ class Histories:
 
         require_writer("finding repositories takes a walk")
         folder = self._folder
-        walked, now = folder.last_walk, time.monotonic()
+        walked, now = folder.disk.walk, time.monotonic()
         if walked is self._looked_in and now < self._look_at:
             return
         followed = folder.following.keeper is not None
         folders: Iterable[str] | None = None
         if walked is None and followed:
-            folders = folder.disk_check.list_folders()
+            folders = folder.disk.list_folders()
         if folders is None:
             if walked is None or (walked is self._looked_in and not followed):
                 # With a keeper, the pass after a new folder walks anyway.

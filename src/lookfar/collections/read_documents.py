@@ -59,14 +59,13 @@ def read(collection: Collection, target: str | Target, *, name: str = "") -> Rea
     """
     _refuse_lone_surrogates(target if isinstance(target, str) else target.uri)
 
-    def look() -> tuple[Target, Document, bool, str | None]:
-        with collection.store.snapshot() as snapshot:
-            wanted = resolve_target(snapshot, target)
-            indexed = snapshot.text(wanted.uri) if wanted.chars else None
-            return wanted, *collection.read_current(snapshot, wanted.uri), indexed
+    def look(snapshot: Snapshot) -> tuple[Target, Document, bool, str | None]:
+        wanted = resolve_target(snapshot, target)
+        indexed = snapshot.text(wanted.uri) if wanted.chars else None
+        return wanted, *collection.read_current(snapshot, wanted.uri), indexed
 
     try:
-        wanted, document, same, indexed = collection.healing.run(look)
+        wanted, document, same, indexed = collection.ask(look)
     except NotFound:
         if isinstance(target, str) or target.chars is None:
             raise
@@ -100,59 +99,46 @@ def read(collection: Collection, target: str | Target, *, name: str = "") -> Rea
 
 def titles(collection: Collection, prefix: str = "") -> list[tuple[str, str]]:
     """Return URI and title of every indexed document whose URI starts with ``prefix``."""
-
-    def look() -> list[tuple[str, str]]:
-        with collection.store.snapshot() as snapshot:
-            return snapshot.titles(prefix)
-
-    return collection.healing.run(look) if collection.was_indexed else []
+    if not collection.was_indexed:
+        return []
+    return collection.ask(lambda snapshot: snapshot.titles(prefix))
 
 
 def contains(collection: Collection, target: str) -> bool:
     """Return whether a target is the path of an indexed document, perhaps with a part of it."""
     _refuse_lone_surrogates(target)
-
-    def look() -> bool:
-        with collection.store.snapshot() as snapshot:
-            return is_path(snapshot, target)
-
-    return collection.was_indexed and collection.healing.run(look)
+    return collection.was_indexed and collection.ask(lambda snapshot: is_path(snapshot, target))
 
 
 def find_meaning(collection: Collection, target: str) -> Meaning | None:
     """Return what a target means in this collection; None if it means nothing."""
     _refuse_lone_surrogates(target)
-
-    def look() -> Meaning | None:
-        with collection.store.snapshot() as snapshot:
-            return find_meaning_in(snapshot, target)
-
-    return collection.healing.run(look) if collection.was_indexed else None
+    if not collection.was_indexed:
+        return None
+    return collection.ask(lambda snapshot: find_meaning_in(snapshot, target))
 
 
 def find_uri(collection: Collection, target: str | Target) -> str:
     """Return the URI of the document that a target means, as it is indexed."""
     _refuse_lone_surrogates(target if isinstance(target, str) else target.uri)
 
-    def look() -> str:
-        with collection.store.snapshot() as snapshot:
-            uri = resolve_target(snapshot, target).uri
-            if snapshot.document(uri) is None:
-                raise unknown_document(snapshot, uri)
-            return uri
+    def look(snapshot: Snapshot) -> str:
+        uri = resolve_target(snapshot, target).uri
+        if snapshot.document(uri) is None:
+            raise unknown_document(snapshot, uri)
+        return uri
 
-    return collection.healing.run(look)
+    return collection.ask(look)
 
 
 def outline(collection: Collection, target: str | Target, *, name: str = "") -> Outline:
     """Return the heading tree of a document, or what a source file defines."""
     _refuse_lone_surrogates(target if isinstance(target, str) else target.uri)
 
-    def look() -> Document:
-        with collection.store.snapshot() as snapshot:
-            return collection.read_current(snapshot, resolve_target(snapshot, target).uri)[0]
+    def look(snapshot: Snapshot) -> Document:
+        return collection.read_current(snapshot, resolve_target(snapshot, target).uri)[0]
 
-    document = collection.healing.run(look)
+    document = collection.ask(look)
     lines = Lines(document.text)
     return Outline(
         collection=name or collection.name,
@@ -194,7 +180,7 @@ def read_page(
                 incomplete=tuple(notes),
             )
 
-    return collection.healing.run(look)
+    return collection.run_healed(look)
 
 
 def list_pages(collection: Collection) -> tuple[list[PageInfo], list[Incomplete]]:
@@ -203,7 +189,7 @@ def list_pages(collection: Collection) -> tuple[list[PageInfo], list[Incomplete]
         with collection.store.snapshot() as snapshot:
             return snapshot.pages(), notes
 
-    return collection.healing.run(look)
+    return collection.run_healed(look)
 
 
 def find_related(
@@ -252,18 +238,17 @@ def find_related(
                 incomplete=(*(note_held(snapshot) if as_of is None else ()), *notes),
             )
 
-    return collection.healing.run(look)
+    return collection.run_healed(look)
 
 
 def link_targets(collection: Collection, uri: str) -> dict[str, str]:
     """Return the documents that a document links to, by the target as written; not itself."""
 
-    def look() -> dict[str, str]:
-        with collection.store.snapshot() as snapshot:
-            edges = snapshot.links_from(uri)
-            return {edge.written: edge.target for edge in edges if edge.target}
+    def look(snapshot: Snapshot) -> dict[str, str]:
+        edges = snapshot.links_from(uri)
+        return {edge.written: edge.target for edge in edges if edge.target}
 
-    return collection.healing.run(look) if collection.was_indexed else {}
+    return collection.ask(look) if collection.was_indexed else {}
 
 
 def _list_candidates(snapshot: Snapshot, target: str, limit: int, collection: str) -> Related:
@@ -307,18 +292,17 @@ def locate_part(snapshot: Snapshot, target: str | Target) -> Part:
 def list_indexed(collection: Collection, *, name: str = "") -> list[Listed]:
     """Return every indexed document, by URI, without indexing anything first."""
 
-    def look() -> list[Listed]:
-        with collection.store.snapshot() as snapshot:
-            documents = (
-                Listed(
-                    name or collection.name, fact.uri, fact.title, fact.lane, fact.language,
-                    fact.modified_ns, fact.tags, day=fact.day,
-                )
-                for fact in snapshot.cached("listed", snapshot.facts)
-            )  # fmt: skip
-            return sorted(documents, key=lambda document: document.uri)
+    def look(snapshot: Snapshot) -> list[Listed]:
+        documents = (
+            Listed(
+                name or collection.name, fact.uri, fact.title, fact.lane, fact.language,
+                fact.modified_ns, fact.tags, day=fact.day,
+            )
+            for fact in snapshot.cached("listed", snapshot.facts)
+        )  # fmt: skip
+        return sorted(documents, key=lambda document: document.uri)
 
-    return collection.healing.run(look) if collection.was_indexed else []
+    return collection.ask(look) if collection.was_indexed else []
 
 
 def draw_graph(
@@ -334,22 +318,21 @@ def draw_graph(
     if around is not None:
         _refuse_lone_surrogates(around if isinstance(around, str) else around.uri)
 
-    def look() -> LinkGraph:
-        with collection.store.snapshot() as snapshot:
-            center = "" if around is None else resolve_target(snapshot, around).uri
-            if center and snapshot.document(center) is None:
-                raise unknown_document(snapshot, center)
-            return drawing.draw_graph(
-                snapshot.graph(),
-                most,
-                center,
-                community,
-                depth=depth,
-                collection=name or collection.name,
-                generation=snapshot.generation,
-            )
+    def look(snapshot: Snapshot) -> LinkGraph:
+        center = "" if around is None else resolve_target(snapshot, around).uri
+        if center and snapshot.document(center) is None:
+            raise unknown_document(snapshot, center)
+        return drawing.draw_graph(
+            snapshot.graph(),
+            most,
+            center,
+            community,
+            depth=depth,
+            collection=name or collection.name,
+            generation=snapshot.generation,
+        )
 
-    return collection.healing.run(look)
+    return collection.ask(look)
 
 
 def stored_document(snapshot: Snapshot, uri: str) -> Document:

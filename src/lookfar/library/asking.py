@@ -14,7 +14,6 @@ from lookfar.common.skip_reasons import explain_reason, summarise
 from lookfar.common.waiting_sources import describe_waiting
 from lookfar.errors import (
     IndexBusy,
-    IndexCorrupt,
     InvalidArgument,
     IOFailed,
     LookfarError,
@@ -218,30 +217,25 @@ def name_collection(name: str, notes: Sequence[Incomplete]) -> list[Incomplete]:
 
 
 def retry_healed(
-    ask: Callable[[], T],
-    selected: Mapping[str, Collection],
+    ask: Callable[[], T], selected: Mapping[str, Collection]
 ) -> tuple[T, list[Incomplete]]:
     """Call ``ask``; heal each collection that turns out to be damaged, once, and ask again."""
     healed: list[Incomplete] = []
-    candidates = [collection.healing for collection in selected.values()]
+    candidates = list(selected.values())
     while True:
         try:
             return ask(), healed
-        except IndexCorrupt as damage:
-            damaged = next((h for h in candidates if h.contains(damage)), None)
-            if damaged is None:
-                raise
-            candidates.remove(damaged)
-            healed.append(damaged.heal(damage))
-        except (LookfarError, Closing, MemoryError):
+        except (Closing, MemoryError):
             raise
         except Exception as error:
-            causes = ((healing, healing.find_damage(error)) for healing in candidates)
-            cause = next(((healing, why) for healing, why in causes if why is not None), None)
-            if cause is None:
+            for collection in candidates:
+                damage = collection.find_damage(error)
+                if damage is not None:
+                    break
+            else:
                 raise
-            candidates.remove(cause[0])
-            healed.append(cause[0].heal(cause[1]))
+        candidates.remove(collection)
+        healed.append(collection.heal(damage))
 
 
 def explain_empty(

@@ -35,7 +35,7 @@ def check_drift(members: Members, collection: str) -> DriftReport:
             ]
             return snapshot.generation, checked, notes
 
-    generation, checked, notes = folder.healing.run(look)
+    generation, checked, notes = folder.run_healed(look)
     drifts: list[Drift] = [drift for part in checked for drift in part.drifts]
     drifts.sort(key=lambda drift: (drift.uri, drift.line, drift.name))
     folder.drift_marks.save(drifts)

@@ -68,7 +68,7 @@ def edit(
     if any(change.op in _CHANGES_LINKS for change in changes):
         unsure = "this folder was never indexed"
         if folder.was_indexed:  # Backlinks come from the index.
-            notes = folder.healing.run_when_ready(folder.freshen)
+            notes = folder.run_when_ready(folder.freshen)
             unsure = "; ".join(note.detail for note in notes)
     editor = folder.editor(name, unsure)
     try:
@@ -163,7 +163,7 @@ def _index_edited(folder: Files, result: EditResult) -> EditResult:
         if not folder.passes.lock.acquire(timeout=_INDEX_PATIENCE):
             raise IndexBusy("The index is being built.", hint="Wait for it.")
         try:
-            folder.run_pass(folder.last_walk, only=uris, let_go=False, wait_seconds=_INDEX_PATIENCE)
+            folder.run_pass(folder.disk.walk, only=uris, let_go=False, wait_seconds=_INDEX_PATIENCE)
         finally:
             folder.passes.lock.release()
     except IndexHeld as held:

@@ -531,7 +531,7 @@ class Library:
         from lookfar.collections.versions import list_versions
 
         member = self._members.find(collection)
-        return member.healing.run(partial(list_versions, member, uri))
+        return member.run_healed(partial(list_versions, member, uri))
 
     def pages(self, *, collection: str = "") -> tuple[list[PageInfo], list[Incomplete]]:
         """Return every document that has text, by URI, and notes on what may be missing."""

@@ -81,11 +81,10 @@ def _read_all(members: Members) -> Iterable[_Vocabulary]:
 
 
 def _read(collection: Collection) -> _Vocabulary:
-    def look() -> _Vocabulary:
-        with collection.store.snapshot() as snapshot:
-            return snapshot.cached("vocabulary", lambda: _summarise(snapshot))
+    def look(snapshot: Snapshot) -> _Vocabulary:
+        return snapshot.cached("vocabulary", lambda: _summarise(snapshot))
 
-    return collection.healing.run(look)
+    return collection.ask(look)
 
 
 def _summarise(snapshot: Snapshot) -> _Vocabulary:

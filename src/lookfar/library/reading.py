@@ -192,7 +192,7 @@ def _read_before(members: Members, target: str, collection: str, before: int) ->
         )
     name, wanted = resolve(members, target, collection)
     member = members.find(name)
-    return member.healing.run(lambda: read_before(member, wanted, before, name=name))
+    return member.run_healed(lambda: read_before(member, wanted, before, name=name))
 
 
 def _mark_superseded(members: Members, reading: Reading) -> Reading:

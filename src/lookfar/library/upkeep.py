@@ -77,7 +77,7 @@ def verify_all(
     }
     indexed = {name: c for name, c in collections.items() if c.indexed}
     return tuple(
-        collection.healing.verify(
+        collection.verify(
             repair=repair,
             collection=name,
             on_step=partial(on_step, name) if on_step is not None else None,

@@ -21,8 +21,8 @@ import anyio
 import pytest
 from anyio.from_thread import BlockingPortal
 
+from lookfar.collections.collection import Collection
 from lookfar.collections.folder import Folder
-from lookfar.collections.healing import BackgroundHealing
 from lookfar.common.caller import called_by, check_cancelled
 from lookfar.index.build import Build
 from lookfar.library import Library
@@ -342,7 +342,7 @@ def test_http_clients_that_leave_take_no_thread_with_them(
     """Whoever types in the page leaves a question behind with each letter. Seen to fail when the
     whole index was checked for damage because a call was given up."""
     suspected: list[Exception] = []
-    monkeypatch.setattr(BackgroundHealing, "find_damage", lambda _, error: suspected.append(error))
+    monkeypatch.setattr(Collection, "find_damage", lambda _, error: suspected.append(error))
     named = {tool.name: tool for tool in load_tools(("default",))}
 
     async def typing(session: Session, tools: Tools) -> None:

@@ -85,7 +85,7 @@ class Outside(Files):
             return super().freshen()
         if self.sealed:
             return []
-        if self.healing.rebuilding or not self.store.exists:
+        if self.rebuilding or not self.store.exists:
             return super().freshen()
         with suppress(IndexBusy):  # Another process is finishing it; the index is still whole.
             self.shelf.finish(self.name)

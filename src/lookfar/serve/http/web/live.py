@@ -22,7 +22,7 @@ from lookfar.common.skip_reasons import (
     sort_reasons,
 )
 from lookfar.errors import LookfarError
-from lookfar.freshness.compare import MOST_CHECKED
+from lookfar.freshness.disk import MOST_CHECKED
 from lookfar.model import Counts, Status, Watching
 from lookfar.serve.http.stream import event
 from lookfar.serve.http.web.source_jobs import get_jobs
