@@ -216,15 +216,27 @@ def name_collection(name: str, notes: Sequence[Incomplete]) -> list[Incomplete]:
     return [Incomplete(note.reason, f"{name}: {note.detail}", note.uris) for note in notes]
 
 
-def retry_healed(
-    ask: Callable[[], T], selected: Mapping[str, Collection]
-) -> tuple[T, list[Incomplete]]:
-    """Call ``ask``; heal each collection that turns out to be damaged, once, and ask again."""
+def ask_sources(
+    members: Members,
+    selected: Mapping[str, Collection],
+    plans: Mapping[str, Plan],
+    scope: Scope,
+    look: Callable[[Sequence[Source], list[Incomplete]], T],
+) -> tuple[T, dict[str, int], list[Incomplete]]:
+    """Open a snapshot of each collection, and return what ``look`` finds in them.
+
+    Return their generations and the notes too, to which ``look`` may add. Each collection that
+    turns out to be damaged is healed, once, and everything is asked again.
+    """
     healed: list[Incomplete] = []
     candidates = list(selected.values())
     while True:
         try:
-            return ask(), healed
+            with ExitStack() as stack:
+                sources, notes = open_sources(members, selected, plans, scope, stack)
+                found = look(sources, notes)
+                generations = {source.collection: source.snapshot.generation for source in sources}
+                return found, generations, [*healed, *notes]
         except (Closing, MemoryError):
             raise
         except Exception as error:

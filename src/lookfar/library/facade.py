@@ -365,17 +365,28 @@ class Library:
             self._members, scope, limit, offset, newest_first=newest_first
         )
 
-    def why_not(self, query: str, uri: str, **options: Any) -> WhyNot:
-        """Return why a document is, or is not, among the hits; ``options`` as in ``search``."""
-        from lookfar.library.compat import choose_scoring
-        from lookfar.retrieve.why_not import explain_absence
-
-        return searching.trace(
-            lambda answering: self.search(query, **{**options, "answering": answering}),
-            lambda sources, settings: explain_absence(
-                sources, settings, uri, choose_scoring(settings)
-            ),
-        )
+    def why_not(
+        self,
+        query: str,
+        uri: str,
+        *,
+        mode: Mode | None = None,
+        top_k: int | None = None,
+        filters: Filters | None = None,
+        collections: Sequence[str] = (),
+        hypothesis: str = "",
+        as_of: int | None = None,
+        tuned: SearchSettings | None = None,
+        commits: bool = False,
+        memories: bool = False,
+        sources: bool = False,
+        focus: bool = False,
+        units: int = 0,
+    ) -> WhyNot:
+        """Return why a document is, or is not, among the hits of :meth:`search`."""
+        question = Question(query, mode, top_k, hypothesis, focus=focus, tuned=tuned, units=units)
+        scope = self._make_scope(collections, filters, as_of, commits, memories, sources)
+        return searching.explain_absence(self._members, question, scope, uri)
 
     def find_similar(
         self,

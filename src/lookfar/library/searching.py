@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -12,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 from lookfar.common.caller import check_cancelled
 from lookfar.common.garbage import collecting_seldom
 from lookfar.common.skip_reasons import PARTLY, UNREAD
-from lookfar.errors import InvalidArgument, ModelUnavailable
+from lookfar.errors import InvalidArgument, ModelUnavailable, NotFound
 from lookfar.library.asking import (
     Scope,
+    ask_sources,
     explain_empty,
     note_unsearched,
-    open_sources,
-    retry_healed,
     select_collections,
 )
 from lookfar.library.members import Members, is_memories, is_outside
@@ -75,45 +73,35 @@ class Question:
 def search(members: Members, question: Question, scope: Scope) -> Answer:
     started = time.perf_counter()
     if scope.filters and not str(question.text).strip() and not question.hypothesis:
-        return _list_instead(members, question, scope, started)
+        # Without words, the documents that the filters admit are the answer.
+        limit = question.settings(members).top_k if question.top_k is None else question.top_k
+        listing = list_documents(members, scope, limit, 0, newest_first=True)
+        took = (time.perf_counter() - started) * 1000
+        return Answer(
+            question.text, "keyword", (), listing.generations, took, listing.incomplete,
+            listing.documents, listing.total,
+        )  # fmt: skip
     members.settle()
     settings, filters = question.settings(members), scope.filters
-    history = scope.commits and asks_for_history(question.text)
-    scope = replace(scope, history=history, question=question.text)
-    selected = select_collections(members, scope)
-    if question.hypothesis and not settings.hypothesis:
-        raise InvalidArgument(
-            "Searching by hypothesis is turned off.",
-            hint="Ask without one, or set search.hypothesis to true.",
-        )
-    # Without a collection to ask, the question is still checked, with the model of a folder.
-    asked = question
-    if filters.lanes == ("deps",) and not scope.collections:
-        asked = replace(question, text=members.drop_package_name(question.text))
-    planned = _plan(asked, settings, filters, selected or members.first_folder())
+    scope, selected, planned = _prepare(members, question, scope)
 
-    def answer() -> tuple[Results, dict[str, int]]:
-        with ExitStack() as stack:
-            sources, notes = open_sources(members, selected, planned.by_name, scope, stack)
-            if not sources:
-                return Results([], notes), {}
-            rank = question.answering or _usual_answering(settings, filters)
-            results = rank(sources, settings, question.explain)
-            generations = {source.collection: source.snapshot.generation for source in sources}
-            hits = [_describe(members, hit, selected[hit.collection]) for hit in results.hits]
-            for hit in hits:
-                selected[hit.collection].embedding.note_hits([hit.uri])
-            if not hits and not results.listed:
-                notes += explain_empty(members, filters, sources)
-            if results.confidence == "low" or not (hits or results.listed):
-                notes += note_unsearched(sources, filters, UNREAD | {PARTLY})
-        return results._replace(hits=hits, notes=[*notes, *results.notes]), generations
+    def look(sources: Sequence[Source], notes: list[Incomplete]) -> Results:
+        if not sources:
+            return Results([], [])
+        rank = question.answering or _usual_answering(settings, filters)
+        results = rank(sources, settings, question.explain)
+        hits = [_describe(members, hit, selected[hit.collection]) for hit in results.hits]
+        for hit in hits:
+            selected[hit.collection].embedding.note_hits([hit.uri])
+        if not hits and not results.listed:
+            notes += explain_empty(members, filters, sources)
+        if results.confidence == "low" or not (hits or results.listed):
+            notes += note_unsearched(sources, filters, UNREAD | {PARTLY})
+        return results._replace(hits=hits)
 
     with collecting_seldom():
-        (results, generations), healed = retry_healed(answer, selected)
-    results = results._replace(
-        hits=[*results.hits, *_find_in_packages(members, question, scope, results)]
-    )
+        results, generations, notes = ask_sources(members, selected, planned.by_name, scope, look)
+    hits = (*results.hits, *_find_in_packages(members, question, scope, results))
     missing = {c.without_model for c in selected.values() if c.without_model}
     without_model = [
         Incomplete("no_model", f"{message} Words only.")
@@ -124,10 +112,29 @@ def search(members: Members, question: Question, scope: Scope) -> Answer:
         mode = "keyword"  # Without a model, only the words were searched.
     took = (time.perf_counter() - started) * 1000
     return Answer(
-        question.text, mode, tuple(results.hits), generations, took,
-        (*healed, *results.notes, *without_model), confidence=results.confidence,
-        units=tuple(results.units),
+        question.text, mode, hits, generations, took, (*notes, *results.notes, *without_model),
+        confidence=results.confidence, units=tuple(results.units),
     )  # fmt: skip
+
+
+def _prepare(
+    members: Members, question: Question, scope: Scope
+) -> tuple[Scope, Mapping[str, Collection], _Planned]:
+    """Return the scope with what the question adds to it, the collections to ask, and plans."""
+    settings = question.settings(members)
+    history = scope.commits and asks_for_history(question.text)
+    scope = replace(scope, history=history, question=question.text)
+    selected = select_collections(members, scope)
+    if question.hypothesis and not settings.hypothesis:
+        raise InvalidArgument(
+            "Searching by hypothesis is turned off.",
+            hint="Ask without one, or set search.hypothesis to true.",
+        )
+    if scope.filters.lanes == ("deps",) and not scope.collections:
+        question = replace(question, text=members.drop_package_name(question.text))
+    # Without a collection to ask, the question is still checked, with the model of a folder.
+    planned = _plan(question, settings, scope.filters, selected or members.first_folder())
+    return scope, selected, planned
 
 
 def _find_in_packages(
@@ -250,94 +257,80 @@ def _describe(members: Members, hit: Hit, collection: Collection) -> Hit:
     return replace(hit, stale=collection.changed_since(members.homes(hit.collection), hit.uri))
 
 
-def _list_instead(
-    members: Members,
-    question: Question,
-    scope: Scope,
-    started: float,
-) -> Answer:
-    """Answer a question without words with the documents that its filters admit."""
-    limit = question.settings(members).top_k if question.top_k is None else question.top_k
-    listing = list_documents(members, scope, limit, 0, newest_first=True)
-    took = (time.perf_counter() - started) * 1000
-    return Answer(
-        question.text, "keyword", (), listing.generations, took, listing.incomplete,
-        listing.documents, listing.total,
-    )  # fmt: skip
-
-
 def list_documents(
-    members: Members,
-    scope: Scope,
-    limit: int,
-    offset: int,
-    *,
-    newest_first: bool = False,
+    members: Members, scope: Scope, limit: int, offset: int, *, newest_first: bool = False
 ) -> Listing:
     """List the documents that pass the filters, by collection and URI, or the newest first."""
     from lookfar.retrieve.question.admission import resolve_globs
+    from lookfar.retrieve.question.plan import make_plan
 
     if type(offset) is not int or offset < 0:
         raise InvalidArgument(f"offset is {offset!r}.", hint="Pass a whole number from 0.")
-    documents: list[Listed] = []
-    total = 0
+    members.settle()
+    scope = replace(scope, question=ANY_WORDS)
+    selected = select_collections(members, scope)
+    plan = make_plan(ANY_WORDS, mode="keyword", top_k=limit, filters=scope.filters, embedder=None)
 
-    def gather(sources: Sequence[Source], _settings: SearchSettings, _explain: bool) -> Results:
-        nonlocal total
+    def look(sources: Sequence[Source], notes: list[Incomplete]) -> tuple[tuple[Listed, ...], int]:
         admitted: list[tuple[Source, Facts]] = []
         for source in sources:
             passing = source.snapshot.admitting(resolve_globs(source.plan.filters, source.snapshot))
             passing = sorted(passing, key=lambda facts: (_newest_commit(facts), facts.uri))
             admitted += [(source, facts) for facts in passing]
-        total = len(admitted)
         if newest_first:
             admitted.sort(key=lambda entry: -entry[1].time_ns)
-        documents.clear()
+        if sources and not admitted:
+            notes += explain_empty(members, scope.filters, sources)
+            notes += note_unsearched(sources, scope.filters, UNREAD | {PARTLY})
         page = admitted[offset : offset + limit]
         lines: dict[str, Mapping[int, int]] = {}
         for source in sources:
             wanted = [facts.document for owner, facts in page if owner is source]
             lines[source.collection] = source.snapshot.line_counts(wanted) if wanted else {}
-        for source, facts in page:
-            count = lines[source.collection].get(facts.document, 0)
-            documents.append(
-                Listed(
-                    source.collection,
-                    facts.uri,
-                    facts.title,
-                    facts.lane,
-                    facts.language,
-                    facts.modified_ns,
-                    facts.tags,
-                    facts.size,
-                    count,
-                    facts.day,
-                )
+        documents = tuple(
+            Listed(
+                source.collection,
+                facts.uri,
+                facts.title,
+                facts.lane,
+                facts.language,
+                facts.modified_ns,
+                facts.tags,
+                facts.size,
+                lines[source.collection].get(facts.document, 0),
+                facts.day,
             )
-        return Results([], [], listed=total)
+            for source, facts in page
+        )
+        return documents, len(admitted)
 
-    question = Question(ANY_WORDS, mode="keyword", top_k=limit, answering=gather)
-    answer = search(members, question, scope)
-    return Listing(tuple(documents), total, answer.generations, answer.incomplete)
+    plans = dict.fromkeys(selected, plan)
+    (documents, total), generations, notes = ask_sources(members, selected, plans, scope, look)
+    return Listing(documents, total, generations, tuple(notes))
 
 
 def _newest_commit(facts: Facts) -> int:
     return -facts.modified_ns if facts.lane == "commits" else 0
 
 
-def trace(
-    ask: Callable[[SearchFunction], object],
-    explain: Callable[[Sequence[Source], SearchSettings], WhyNot],
-) -> WhyNot:
-    """Ask a question, and return what ``explain`` says about its candidates."""
-    explanations: list[WhyNot] = []
+def explain_absence(members: Members, question: Question, scope: Scope, uri: str) -> WhyNot:
+    """Return why a document is, or is not, among the hits of a question."""
+    from lookfar.library.compat import choose_scoring
+    from lookfar.retrieve.why_not import explain_absence
 
-    def answering(sources: Sequence[Source], settings: SearchSettings, _: bool) -> Results:
-        explanations.append(explain(sources, settings))
-        return Results([], [])
+    members.settle()
+    settings = question.settings(members)
+    scope, selected, planned = _prepare(members, question, scope)
 
-    ask(answering)
-    return explanations[-1]
+    def look(sources: Sequence[Source], notes: list[Incomplete]) -> WhyNot:
+        if not sources:
+            raise NotFound(
+                f"There is no collection to ask: {notes[-1].detail}.",
+                hint="Ask with other filters.",
+            )
+        return explain_absence(sources, settings, uri, choose_scoring(settings))
+
+    return ask_sources(members, selected, planned.by_name, scope, look)[0]
 
 
 def grep(
@@ -364,18 +357,15 @@ def grep(
     members.settle()
     selected = select_collections(members, scope)
 
-    def answer() -> tuple[GrepResult, list[Incomplete], dict[str, int]]:
-        with ExitStack() as stack:
-            plans = dict.fromkeys(selected, plan)
-            sources, notes = open_sources(members, selected, plans, scope, stack)
-            result = grep(sources, matcher, window, check_cancelled)
-            if not result.matches and sources:
-                notes += explain_empty(members, scope.filters, sources)
-            notes += note_unsearched(sources, scope.filters, UNREAD)
-            generations = {source.collection: source.snapshot.generation for source in sources}
-            return result, notes, generations
+    def look(sources: Sequence[Source], notes: list[Incomplete]) -> GrepResult:
+        result = grep(sources, matcher, window, check_cancelled)
+        if not result.matches and sources:
+            notes += explain_empty(members, scope.filters, sources)
+        notes += note_unsearched(sources, scope.filters, UNREAD)
+        return result
 
-    (result, notes, generations), healed = retry_healed(answer, selected)
+    plans = dict.fromkeys(selected, plan)
+    result, generations, notes = ask_sources(members, selected, plans, scope, look)
     return Matches(
         pattern=pattern,
         mode="regex" if regex else "literal",
@@ -386,5 +376,5 @@ def grep(
         offset=offset,
         generations=generations,
         took_ms=(time.perf_counter() - started) * 1000,
-        incomplete=(*healed, *notes, *result.notes),
+        incomplete=(*notes, *result.notes),
     )

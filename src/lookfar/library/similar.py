@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -13,7 +12,7 @@ from lookfar.collections import ulids
 from lookfar.collections.databases import log_timing
 from lookfar.collections.inserting import filter_tags
 from lookfar.errors import ModelUnavailable
-from lookfar.library.asking import Scope, open_sources, retry_healed
+from lookfar.library.asking import Scope, ask_sources
 from lookfar.library.searching import Question, search
 from lookfar.model import Filters
 from lookfar.retrieve.answer.diversify import Passage
@@ -77,15 +76,14 @@ def _find_by_vector(
     plans = {documents.name: make_vector_plan(text, filters, documents.embedder)}
     scope = Scope((documents.name,), filters)
 
-    def answer() -> tuple[list[Hit], list[Incomplete]]:
-        with ExitStack() as stack:
-            selected = {documents.name: documents}
-            sources, notes = open_sources(members, selected, plans, scope, stack)
-            hits, changed = nearest_by_vector(sources[0], top_k)
-            return hits, [*notes, *changed]
+    def look(sources: Sequence[Source], notes: list[Incomplete]) -> list[Hit]:
+        hits, changed = nearest_by_vector(sources[0], top_k)
+        notes += changed
+        return hits
 
-    (hits, notes), healed = retry_healed(answer, {documents.name: documents})
-    return hits, (*healed, *notes)
+    selected = {documents.name: documents}
+    hits, _, notes = ask_sources(members, selected, plans, scope, look)
+    return hits, tuple(notes)
 
 
 def _find_hybrid(
