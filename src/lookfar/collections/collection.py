@@ -24,8 +24,7 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeVar
 
 from lookfar.collections.generations import Generations
-from lookfar.collections.passes import PATIENCE, Closing, Passes
-from lookfar.collections.reader_role import require_writer
+from lookfar.collections.passes import PATIENCE, Closing, Passes, require_writer
 from lookfar.common.turns import TURNS
 from lookfar.embed.quality_folder import find_quality_model
 from lookfar.errors import (

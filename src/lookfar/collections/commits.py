@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lookfar.collections.collection import Collection, OpenModel
-from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE
-from lookfar.collections.reader_role import find_notes
+from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, find_notes
 from lookfar.collections.status import describe_status
 from lookfar.collections.variants import Variants, place_index
 from lookfar.errors import (

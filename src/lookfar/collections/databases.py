@@ -29,8 +29,7 @@ from lookfar.collections.inserting import (
     parse_lines,
     tags_of,
 )
-from lookfar.collections.passes import PATIENCE
-from lookfar.collections.reader_role import require_writer
+from lookfar.collections.passes import PATIENCE, require_writer
 from lookfar.collections.status import describe_status
 from lookfar.errors import IndexBusy, IndexCorrupt, InvalidArgument, LookfarError, NotFound
 from lookfar.model import Damage, Document, Incomplete, IndexReport, Salvaged, Status
@@ -308,19 +307,12 @@ class Documents(Collection):
                 with self.store.snapshot() as snapshot:
                     generation, size = snapshot.generation, snapshot.size()
                 return IndexReport(
-                    collection=self.name,
-                    root=self.source_path,
-                    generation=generation,
-                    added=0,
+                    self.name,
+                    self.source_path,
+                    generation,
                     changed=changed,
-                    removed=0,
                     unchanged=size - changed,
-                    chunks_embedded=0,
-                    failures=(),
-                    skipped={},
-                    skipped_examples={},
                     seconds=time.perf_counter() - started,
-                    text_bytes=0,
                 )
 
             return self.passes.run(write)

@@ -24,8 +24,14 @@ from lookfar.collections.collection import (
 from lookfar.collections.current_texts import CurrentTexts
 from lookfar.collections.file_edits import FileEdits
 from lookfar.collections.generations import describe_loss
-from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, Closing, timestamp
-from lookfar.collections.reader_role import find_notes, require_writer
+from lookfar.collections.passes import (
+    KEEPER_PATIENCE,
+    PATIENCE,
+    Closing,
+    find_notes,
+    require_writer,
+    timestamp,
+)
 from lookfar.collections.status import describe_status
 from lookfar.collections.variants import Variants, place_index
 from lookfar.common.caller import called_by
@@ -189,6 +195,16 @@ class Files(Collection):
                 self.store.set_aside(damage.developer, wait_seconds=wait_seconds)
             return run()
 
+    def index_written(self, uris: Several[str], patience: float) -> None:
+        """Index documents that were just edited, if no other pass takes longer than that."""
+        if not self.passes.wait_for(self.passes.lock, patience):
+            raise IndexBusy("The index is being built.", hint="Wait for it.")
+        try:
+            self.run_pass(self.disk.walk, only=uris, let_go=False, wait_seconds=patience)
+        finally:
+            self.passes.lock.release()
+            TURNS.settle()
+
     def start_index(
         self,
         *,
@@ -267,8 +283,9 @@ class Files(Collection):
         def run() -> IndexReport:
             with self.passes.hold():
                 only = self._narrow(work.only)
-                if only is not None and not only:
-                    return self._report_nothing()
+                if only is not None and not only:  # Then no writer has to be opened.
+                    with self.store.snapshot() as snapshot:
+                        return IndexReport(self.name, self.root.path, snapshot.generation)
                 return self.run_pass(
                     self.disk.walk, only=only, let_go=False, wait_seconds=KEEPER_PATIENCE
                 )
@@ -323,26 +340,6 @@ class Files(Collection):
         with suppress(IndexBusy):  # The running pass reads it, or the next one.
             self.start_index(only=only)
         return False
-
-    def _report_nothing(self) -> IndexReport:
-        """Return the report of a pass that had nothing to do, for which no writer was opened."""
-        with self.store.snapshot() as snapshot:
-            generation = snapshot.generation
-        return IndexReport(
-            collection=self.name,
-            root=self.root.path,
-            generation=generation,
-            added=0,
-            changed=0,
-            removed=0,
-            unchanged=0,
-            chunks_embedded=0,
-            failures=(),
-            skipped={},
-            skipped_examples={},
-            seconds=0.0,
-            text_bytes=0,
-        )
 
     def make_maker(self) -> Maker:
         from lookfar.index.prepare import file_maker

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lookfar import config
 from lookfar.collections.file_collection import Files
-from lookfar.collections.reader_role import require_writer
+from lookfar.collections.passes import require_writer
 from lookfar.errors import RootNotFound
 from lookfar.sources.confine import Root
 

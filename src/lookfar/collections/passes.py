@@ -1,4 +1,8 @@
-"""Run one indexing pass at a time over a collection, and report its progress and failure.
+"""Run one indexing pass at a time over a collection, in processes that may write.
+
+A process that only answers questions for a writer raises :class:`WriterNeeded` where it would write
+or index. Before each question the writer brings the collections up to date and says which notes
+belong to them.
 
 Waiting calls get its progress, and give up when their caller was cancelled.
 """
@@ -6,8 +10,9 @@ Waiting calls get its progress, and give up when their caller was cancelled.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from threading import Lock
 from typing import Final, TypeVar
@@ -15,7 +20,7 @@ from typing import Final, TypeVar
 from lookfar.common.caller import Progress, called_by, check_cancelled, report_progress
 from lookfar.common.turns import TURNS
 from lookfar.errors import IndexBusy, IndexHeld, LookfarError
-from lookfar.model import IndexReport
+from lookfar.model import Incomplete, IndexReport
 
 PATIENCE: Final = 600.0
 """Seconds that a query waits for another process to build the index it needs."""
@@ -166,3 +171,39 @@ class Passes:
 def timestamp() -> str:
     """Return the time now in UTC, in ISO format to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+Notes = Mapping[str, Sequence[Incomplete]]
+"""What may be missing from each collection that the writer brought up to date, by its place."""
+
+_NOTES: ContextVar[Notes | None] = ContextVar("NOTES", default=None)
+
+
+class WriterNeeded(Closing):
+    """Raised in a reader where only the writer can answer."""
+
+
+@contextmanager
+def read_only(notes: Notes) -> Iterator[None]:
+    """Answer as a reader, from collections that the writer has brought up to date."""
+    token = _NOTES.set(notes)
+    try:
+        yield
+    finally:
+        _NOTES.reset(token)
+
+
+def find_notes(place: str) -> list[Incomplete] | None:
+    """Return the writer's notes on the collection at ``place``; None outside of a reader."""
+    notes = _NOTES.get()
+    if notes is None:
+        return None
+    if place not in notes:
+        raise WriterNeeded(f"the writer did not bring {place} up to date")
+    return list(notes[place])
+
+
+def require_writer(reason: str) -> None:
+    """Raise ``WriterNeeded`` in a reader; do nothing elsewhere."""
+    if _NOTES.get() is not None:
+        raise WriterNeeded(reason)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from lookfar.freshness.inventory import FIELDS, Entries, Inventory, stamp_fingerprint, wrap
 from lookfar.sources.confine import Handle, Refused, Root, close_folder, lstat_in
@@ -96,10 +96,9 @@ class _Look:
         inventory = self.inventory
         self.walker = Walker(self.root, self.policy, {}, deadline=self.deadline)
         self.walker.top = self.top
-        if any(True for _ in self._find_changed(inventory.rule_files, _FILE_FIELDS, _stamp_file)):
+        if any(True for _ in self._find_changed(inventory.rule_files)):
             return None
-        folders = list(self._find_changed(inventory.folders, _FOLDER_FIELDS, _stamp_folder))
-        changed = {uri for uri, _ in folders}
+        changed = {uri for uri, _ in self._find_changed(inventory.folders)}
         changed.update(
             uri.rpartition("/")[0]
             for uri, mark in inventory.marks.items()
@@ -108,23 +107,27 @@ class _Look:
         if len(changed) > max(_MOST_LISTED, len(inventory.folders.uris) // 10):
             return None
         dropped = self._list_folders(changed)
-        files = list(self._find_changed(inventory.files, _FILE_FIELDS, _stamp_file))
+        files = list(self._find_changed(inventory.files))
         self._examine(files, dropped)
         if dropped:
             self.names.update(uri for uri in inventory.files.uris if uri.startswith(dropped))
         others = set(besides) - self.names
         self._examine(((uri, self._stat(uri)) for uri in others), dropped)
-        self.names.update(file.uri for file in self.walker.files)
-        return Differences(self._make_walk(), frozenset(self.names), self.unexamined)
+        walker = self.walker
+        self.names.update(file.uri for file in walker.files)
+        seen = Walk(
+            files=tuple(sorted(walker.files, key=attrgetter("uri"))),
+            skipped=tuple(walker.skipped),
+            skipped_counts=dict(walker.counts),
+            unreadable=tuple(sorted(set(walker.unreadable))),
+            memory=Memory(self.root.path, self.root.allow_hard_links, self.policy, {}),
+        )
+        return Differences(seen, frozenset(self.names), self.unexamined)
 
-    def _find_changed(
-        self,
-        entries: Entries,
-        fields: Callable[[os.stat_result], Any],
-        stamp: Callable[[os.stat_result], tuple[int, ...]],
-    ) -> Iterator[tuple[str, os.stat_result | None]]:
+    def _find_changed(self, entries: Entries) -> Iterator[tuple[str, os.stat_result | None]]:
         """Yield the entries with other numbers than before, and None for those that are gone."""
-        top = self.top
+        top, is_folder = self.top, entries is self.inventory.folders
+        fields = _FOLDER_FIELDS if is_folder else _FILE_FIELDS
         examine: Callable[[str], os.stat_result] = (
             partial(os.stat, dir_fd=top, follow_symlinks=False)
             if isinstance(top, int)
@@ -147,7 +150,11 @@ class _Look:
                 pass  # One of them is gone, or has a number of more than 64 bits.
             for at, uri in enumerate(batch):
                 info = self._stat(uri)
-                now = stamp(info) if info is not None else None
+                now: tuple[int, ...] | None = None
+                if info is not None and is_folder:
+                    now = tuple(map(wrap, _FOLDER_FIELDS(info)))
+                elif info is not None:
+                    now = stamp_fingerprint(make_fingerprint(info))
                 if now != tuple(before[at * FIELDS : (at + 1) * FIELDS]):
                     yield uri, info
 
@@ -196,9 +203,15 @@ class _Look:
             walker.note_failure(uri, error)
             return set() if error.errno in VANISHED else set(known)
         try:
-            folder = walker.list_folder(uri, handle, self._load_outer(uri))
+            outer = self.outer
+            if uri:
+                outer, verdict = load_rules(self.root, self.policy, uri.rpartition("/")[0])
+                if verdict is not None:
+                    raise _OtherRules
+            folder = walker.list_folder(uri, handle, outer)
             now = {_prefix(uri) + name for name, _ in folder.ignore_files}
-            if now != self._known_rule_files(uri):
+            rule_files = self.inventory.rule_files.uris
+            if now != {file for file in rule_files if file.rpartition("/")[0] == uri}:
                 raise _OtherRules
             for name in folder.folders:
                 if name not in known:
@@ -210,19 +223,6 @@ class _Look:
             close_folder(handle)
         return set(folder.folders)
 
-    def _known_rule_files(self, folder: str) -> set[str]:
-        uris = self.inventory.rule_files.uris
-        return {uri for uri in uris if uri.rpartition("/")[0] == folder}
-
-    def _load_outer(self, uri: str) -> Ignores | None:
-        """Return the ignore rules of the folders above ``uri``."""
-        if not uri:
-            return self.outer
-        ignores, verdict = load_rules(self.root, self.policy, uri.rpartition("/")[0])
-        if verdict is not None:
-            raise _OtherRules
-        return ignores
-
     def _examine(
         self, entries: Iterable[tuple[str, os.stat_result | None]], dropped: tuple[str, ...]
     ) -> None:
@@ -231,16 +231,6 @@ class _Look:
             if info is not None and not uri.startswith(dropped):
                 self.walker.admit(uri, info)
 
-    def _make_walk(self) -> Walk:
-        walker = self.walker
-        return Walk(
-            files=tuple(sorted(walker.files, key=attrgetter("uri"))),
-            skipped=tuple(walker.skipped),
-            skipped_counts=dict(walker.counts),
-            unreadable=tuple(sorted(set(walker.unreadable))),
-            memory=Memory(self.root.path, self.root.allow_hard_links, self.policy, {}),
-        )
-
 
 class _OtherRules(Exception):
     """Raised where files may be admitted now that were not, or the other way round."""
@@ -248,11 +238,3 @@ class _OtherRules(Exception):
 
 def _prefix(uri: str) -> str:
     return f"{uri}/" if uri else ""
-
-
-def _stamp_file(info: os.stat_result) -> tuple[int, ...]:
-    return stamp_fingerprint(make_fingerprint(info))
-
-
-def _stamp_folder(info: os.stat_result) -> tuple[int, ...]:
-    return tuple(map(wrap, _FOLDER_FIELDS(info)))

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
-from typing import Any
 
 from lookfar.common.caller import Progress, check_cancelled, report_progress
 from lookfar.common.garbage import collecting_seldom
@@ -161,23 +160,21 @@ class Build:
         total = Progress(0, len(changes.read), 0, changes.bytes)
         checkpoints = CheckpointTimer()
         report_progress(total)
-        for requests, outcomes in self._save_on_failure(writer, self._prepare(writer, changes)):
-            check_cancelled()
-            for request, outcome in zip(requests, outcomes, strict=True):
-                self._apply(writer, request, outcome, known)
-            if writer.fresh:
-                checkpoints.run_if_due(writer.checkpoint)
-            done_files += len(requests)
-            done_bytes += sum(request.file.fingerprint.size for request in requests)
-            report_progress(Progress(done_files, total.total_files, done_bytes, total.total_bytes))
-
-    def _save_on_failure(self, writer: Writer, outcomes: Batches) -> Batches:
-        """Pass outcomes on; if the model fails, save what it made for the next build."""
         try:
-            yield from outcomes
+            for requests, outcomes in self._prepare(writer, changes):
+                check_cancelled()
+                for request, outcome in zip(requests, outcomes, strict=True):
+                    self._apply(writer, request, outcome, known)
+                if writer.fresh:
+                    checkpoints.run_if_due(writer.checkpoint)
+                done_files += len(requests)
+                done_bytes += sum(request.file.fingerprint.size for request in requests)
+                report_progress(
+                    Progress(done_files, total.total_files, done_bytes, total.total_bytes)
+                )
         except ModelUnavailable:
             if writer.fresh:
-                writer.checkpoint()
+                writer.checkpoint()  # What the model made is there for the next build.
             raise
 
     def _prepare(self, writer: Writer, changes: Changes) -> Batches:
@@ -260,20 +257,19 @@ class Build:
         changed = self._tally["added"] + self._tally["changed"] + self._tally["removed"]
         if not changed and not writer.fresh:
             return writer.commit_touches()
-        return writer.activate(self._make_manifest(started, known))
-
-    def _make_manifest(self, started: float, known: dict[str, Known]) -> dict[str, Any]:
-        return {
-            **describe_format(self._embedder),
-            "chunking": CHUNKING,
-            "documents_before": len(known),
-            "resumed": self._tally["resumed"],
-            "added": self._tally["added"],
-            "changed": self._tally["changed"],
-            "removed": self._tally["removed"],
-            "failures": sum(entry.failed for entry in self._left),
-            "seconds": round(time.perf_counter() - started, 3),
-        }
+        return writer.activate(
+            {
+                **describe_format(self._embedder),
+                "chunking": CHUNKING,
+                "documents_before": len(known),
+                "resumed": self._tally["resumed"],
+                "added": self._tally["added"],
+                "changed": self._tally["changed"],
+                "removed": self._tally["removed"],
+                "failures": sum(entry.failed for entry in self._left),
+                "seconds": round(time.perf_counter() - started, 3),
+            }
+        )
 
     def _report(self, changes: Changes, seen: Walk, generation: int, started: float) -> IndexReport:
         skipped = summarise_skipped(seen, self._left, changes.without_parser)

@@ -36,7 +36,6 @@ from lookfar.ports import (
     Embedder,
     Made,
     Maker,
-    PropertyRow,
     SectionRow,
     StoredDocument,
     Version,
@@ -152,16 +151,53 @@ class Stages:
         file.analysed = analyse(file.document, file.chunks, self._words)
 
     def _finish(self, file: File) -> None:
-        document, analysed = file.document, file.analysed
+        uri, content, document, analysed = file.uri, file.content, file.document, file.analysed
         assert document is not None
         assert analysed is not None
-        version = _make_version(document, file, analysed)
-        version.lane = self._lane or document.lane
-        version.warnings = (*file.warnings, *document.warnings)
-        version.masked = file.masked
-        version.calls = file.calls
-        version.doubts = file.content.warnings
-        version.properties = _list_properties(document, version.lane)
+        encoded = file.text.encode("utf-8")
+        lane = self._lane or document.lane
+        # A memory is a record of its time of writing; only a note is about a day.
+        properties = list_properties(
+            document.metadata,
+            inline=document.fields,
+            tags=document.tags,
+            uri=uri if lane == "docs" else "",
+        )
+        version = Version(
+            uri=uri,
+            lane=lane,
+            language=document.language,
+            title=document.title,
+            body=document.body,
+            metadata=_dump_metadata(document, content),
+            warnings=(*file.warnings, *document.warnings),
+            tags=document.tags,
+            fingerprint=file.disk,
+            settled=file.settled,
+            raw_sha=content.raw_sha,
+            text_sha=sha256(encoded).digest(),
+            text=compress(encoded, FASTEST),
+            text_bytes=len(encoded),
+            sections=make_section_rows(document.sections, document.symbols),
+            chunks=[_make_chunk_row(document, chunk) for chunk in file.chunks],
+            links=[
+                (link.kind, link.target, link.anchor, link.text, link.start, link.end,
+                 link_name(uri, link.kind, link.target))
+                for link in document.links
+            ],
+            names=[
+                (*name,)
+                for name in list_names(uri, document.title, document.aliases, document.labels)
+            ],
+            name_terms=analysed.names,
+            entries=analysed.entries,
+            embedded={},
+            signature=sign(encoded),
+            masked=file.masked,
+            calls=file.calls,
+            properties=[(*row,) for row in properties],
+            doubts=content.warnings,
+        )  # fmt: skip
         file.prepared = Prepared(version, analysed.texts)
 
 
@@ -176,51 +212,6 @@ def prepare(
             return skipped
     assert file.prepared is not None
     return file.prepared
-
-
-def _list_properties(document: Document, lane: Lane) -> list[PropertyRow]:
-    # A memory is a record of its time of writing; only a note is about a day.
-    uri = document.uri if lane == "docs" else ""
-    properties = list_properties(
-        document.metadata, inline=document.fields, tags=document.tags, uri=uri
-    )
-    return [(*row,) for row in properties]
-
-
-def _make_version(document: Document, file: File, analysed: Analysed) -> Version:
-    uri, content = file.uri, file.content
-    encoded = file.text.encode("utf-8")
-    return Version(
-        uri=uri,
-        lane=document.lane,
-        language=document.language,
-        title=document.title,
-        body=document.body,
-        metadata=_dump_metadata(document, content),
-        warnings=document.warnings,
-        tags=document.tags,
-        fingerprint=file.disk,
-        settled=file.settled,
-        raw_sha=content.raw_sha,
-        text_sha=sha256(encoded).digest(),
-        text=compress(encoded, FASTEST),
-        text_bytes=len(encoded),
-        sections=make_section_rows(document.sections, document.symbols),
-        chunks=[_make_chunk_row(document, chunk) for chunk in file.chunks],
-        links=[
-            (link.kind, link.target, link.anchor, link.text, link.start, link.end,
-             link_name(uri, link.kind, link.target))
-            for link in document.links
-        ],
-        names=[
-            (*name,)
-            for name in list_names(uri, document.title, document.aliases, document.labels)
-        ],
-        name_terms=analysed.names,
-        entries=analysed.entries,
-        embedded={},
-        signature=sign(encoded),
-    )  # fmt: skip
 
 
 def make_section_rows(

@@ -28,6 +28,7 @@ from lookfar.sources.globs import glob_matcher
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
+    from lookfar.collections.commits import Commits
     from lookfar.ports import Reranker
     from lookfar.retrieve.ranking import Plan, Source
 
@@ -80,8 +81,7 @@ def select_collections(members: Members, scope: Scope) -> Mapping[str, Collectio
 
 
 def _select_by_filters(members: Members, scope: Scope) -> Mapping[str, Collection]:
-    lanes = scope.filters.lanes
-    current = scope.as_of is None
+    filters, lanes, current = scope.filters, scope.filters.lanes, scope.as_of is None
     others: dict[str, Collection] = {}
     if "memory" in lanes or (scope.memories and current and not lanes):
         others |= members.memories()
@@ -96,24 +96,18 @@ def _select_by_filters(members: Members, scope: Scope) -> Mapping[str, Collectio
             others[name] = members.outside(name)
     if lanes and set(lanes) <= {"memory", "documents", "sources", "deps"}:
         return others
-    return {**_select_folders_and_commits(members, scope), **others}
-
-
-def _select_folders_and_commits(members: Members, scope: Scope) -> Mapping[str, Collection]:
-    filters, lanes = scope.filters, scope.filters.lanes
+    histories: Mapping[str, Commits] = {}
     only_commits = bool(filters.authors or filters.touches or filters.branch)
     if only_commits or "commits" in lanes:
         histories = members.histories()
         if filters.branch and len(histories) > 1:
             histories = {n: c for n, c in histories.items() if c.has_branch(filters.branch)}
-        with_folders = not only_commits and set(lanes) != {"commits"}
-        return {**(members.folders if with_folders else {}), **histories}
-    if not scope.commits or scope.as_of is not None or lanes:
-        return members.folders
-    if scope.history:
-        return {**members.folders, **members.histories()}
-    indexed = {n: c for n, c in members.histories(look=False).items() if c.was_indexed}
-    return {**members.folders, **indexed}
+    elif scope.commits and current and not lanes:
+        histories = members.histories(look=scope.history)
+        if not scope.history:
+            histories = {n: c for n, c in histories.items() if c.was_indexed}
+    folders = {} if only_commits or set(lanes) == {"commits"} else members.folders
+    return {**folders, **histories, **others}
 
 
 def open_sources(

@@ -160,12 +160,7 @@ def _index_edited(folder: Files, result: EditResult) -> EditResult:
     if result.dry_run or not uris or not folder.indexed:
         return result
     try:
-        if not folder.passes.lock.acquire(timeout=_INDEX_PATIENCE):
-            raise IndexBusy("The index is being built.", hint="Wait for it.")
-        try:
-            folder.run_pass(folder.disk.walk, only=uris, let_go=False, wait_seconds=_INDEX_PATIENCE)
-        finally:
-            folder.passes.lock.release()
+        folder.index_written(uris, _INDEX_PATIENCE)
     except IndexHeld as held:
         return replace(result, warnings=(*result.warnings, f"Not searched yet: {held}"))
     except (IndexBusy, IndexCorrupt, IOFailed) as error:

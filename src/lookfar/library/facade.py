@@ -464,7 +464,7 @@ class Library:
         The history of the repository says what was once there. Later hits with such a place have
         it in ``drift``.
         """
-        from lookfar.library.drift_check import check_drift
+        from lookfar.library.upkeep import check_drift
 
         with called_by(on_progress=on_progress):
             return check_drift(self._members, collection)

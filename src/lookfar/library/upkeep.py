@@ -1,4 +1,4 @@
-"""Report the status of a library's indexes, verify and delete them."""
+"""Report the status of a library's indexes, verify and delete them, and check documentation."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from lookfar.errors import LookfarError, RootNotFound
 from lookfar.library.members import USER_MEMORIES, Members
 from lookfar.library.named_sources import list_waiting
+from lookfar.model import Drift, DriftReport, Incomplete
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.collections.commits import Commits
     from lookfar.collections.file_collection import Files
+    from lookfar.collections.folder import Folder
     from lookfar.model import Incomplete, Status, Verified
+    from lookfar.retrieve.drift.find_drifts import Checked
 
 
 def list_statuses(members: Members) -> tuple[Status, ...]:
@@ -103,3 +107,50 @@ def delete_indexes(members: Members, wait_seconds: float) -> tuple[str, ...]:
             places.append(collection.place)
             collection.delete(wait_seconds=wait_seconds)
     return tuple(places)
+
+
+def check_drift(members: Members, collection: str) -> DriftReport:
+    """Return the places in documents that name what is gone, and mark their passages."""
+    from lookfar.library.reading import require_histories
+    from lookfar.retrieve.drift.find_drifts import find_drifts
+
+    folder = members.folder(collection)
+    name = collection or members.only_name
+    histories = [
+        history
+        for history in require_histories(members).values()
+        if history.repository.refused is None
+    ]
+
+    def look() -> tuple[int, list[Checked], list[Incomplete]]:
+        notes = folder.freshen()
+        with folder.store.snapshot() as snapshot:
+            checked = [
+                find_drifts(snapshot, history.repository, *places)
+                for history in histories
+                if (places := _place_in(folder, history)) is not None
+            ]
+            return snapshot.generation, checked, notes
+
+    generation, checked, notes = folder.run_healed(look)
+    drifts: list[Drift] = [drift for part in checked for drift in part.drifts]
+    drifts.sort(key=lambda drift: (drift.uri, drift.line, drift.name))
+    folder.drift_marks.save(drifts)
+    return DriftReport(
+        collection=name,
+        generation=generation,
+        documents=sum(part.documents for part in checked),
+        claims=sum(part.claims for part in checked),
+        drifts=tuple(drifts),
+        incomplete=tuple(notes),
+    )
+
+
+def _place_in(folder: Folder, history: Commits) -> tuple[str, str] | None:
+    """Return the folder's path in a repository, and the repository's path in the folder."""
+    root, top = Path(folder.root.path), Path(history.repository.top)
+    if root.is_relative_to(top):
+        return PurePosixPath(root.relative_to(top).as_posix()).as_posix().lstrip("."), ""
+    if top.is_relative_to(root):
+        return "", top.relative_to(root).as_posix()
+    return None

@@ -18,18 +18,18 @@ class IndexReport:
     collection: str
     root: str
     generation: int
-    added: int
-    changed: int
-    removed: int
-    unchanged: int
-    chunks_embedded: int
-    failures: tuple[Failure, ...]
-    skipped: Mapping[str, int]
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    chunks_embedded: int = 0
+    failures: tuple[Failure, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
     """Number of skipped entries, by reason."""
-    skipped_examples: Mapping[str, tuple[str, ...]]
+    skipped_examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The first few skipped entries, by reason."""
-    seconds: float
-    text_bytes: int
+    seconds: float = 0.0
+    text_bytes: int = 0
     masked: int = 0
     """Number of files with passages that are masked as secrets."""
     masked_examples: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from typing import IO, Any
 from lookfar import config
 from lookfar.collections.databases import Databases
 from lookfar.collections.folder import Folder
-from lookfar.collections.reader_role import WriterNeeded, read_only
+from lookfar.collections.passes import WriterNeeded, read_only
 from lookfar.collections.receipts import PassedOnReceipts
 from lookfar.common.caller import Progress
 from lookfar.common.frames import receive_frame, send_frame

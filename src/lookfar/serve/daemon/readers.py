@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-from lookfar.collections.passes import Closing
-from lookfar.collections.reader_role import Notes
+from lookfar.collections.passes import Closing, Notes
 from lookfar.common.caller import check_cancelled
 from lookfar.common.frames import receive_frame, send_frame
 from lookfar.common.turns import TURNS, Turns
