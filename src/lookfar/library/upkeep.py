@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lookfar.collections.commits import Commits
     from lookfar.collections.file_collection import Files
     from lookfar.collections.folder import Folder
-    from lookfar.model import Incomplete, Status, Verified
+    from lookfar.model import Status, Verified
     from lookfar.retrieve.drift.find_drifts import Checked
 
 
