@@ -36,7 +36,7 @@ import json, os, sys, time
 sys.path.insert(0, sys.argv[3])
 from index import PeakMemory
 from lookfar import Library
-from lookfar.index.progress import CheckpointTimer
+from lookfar.index.prepare import CheckpointTimer
 # How many checkpoints there are, and so the segments of the keyword index, depends on the time.
 CheckpointTimer.run_if_due = lambda self, checkpoint: None
 with Library.open(sys.argv[1], index_dir=sys.argv[2]) as library:

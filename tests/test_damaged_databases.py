@@ -110,7 +110,7 @@ OPERATIONS: dict[str, Callable[[Library], object]] = {
     "listed": lambda library: list_indexed(library.database(NAME)),
     "export": lambda library: list(library.database(NAME).export_lines()),
     "read": lambda library: library.read(f"{ULID}03", collection=f"{NAME}@documents"),
-    "metadata": lambda library: library.database(NAME).metadata_of(f"{ULID}03"),
+    "metadata": lambda library: library.database(NAME).metadata_of_all([f"{ULID}03"]),
     "insert": lambda library: library.database(NAME).insert("one more"),
     "import": lambda library: library.database(NAME).import_lines(['{"text": "one more"}']),
     "delete": lambda library: library.database(NAME).delete(f"{ULID}03"),
@@ -491,9 +491,9 @@ def test_rows_are_checked_when_they_are_shown_where_there_are_too_many_for_all(
         connection.commit()
     with opened(base) as library:
         database: Documents = library.database(NAME)
-        assert database.metadata_of(f"{ULID}03") == {"n": 3}
+        assert database.metadata_of_all([f"{ULID}03"]) == {f"{ULID}03": {"n": 3}}
         with pytest.raises(IndexCorrupt):
-            database.metadata_of(f"{ULID}07")
+            database.metadata_of_all([f"{ULID}07"])
         with pytest.raises(IndexCorrupt):
             library.find_similar("document 7", database=NAME, top_k=3)
 

@@ -245,7 +245,7 @@ def test_metadata_is_kept_and_filters(library: Library, database: Documents) -> 
             "tags": ["x", "y"], "code": "2024"}  # fmt: skip
     one = database.insert("some text", told).doc_id
     two = database.insert("some text too", {"lang": "en", "year": 2024.0, "code": 2024}).doc_id
-    assert database.metadata_of(one) == told
+    assert database.metadata_of_all([one]) == {one: told}
 
     def asked(**wanted: Any) -> set[str]:
         filters = Filters(tags=filter_tags(wanted))

@@ -20,7 +20,7 @@ import numpy as np
 from lookfar.collections.read_documents import contains
 from lookfar.embed.hashed import HashedEmbedder
 from lookfar.errors import IndexCorrupt
-from lookfar.index import build, progress
+from lookfar.index import build, prepare
 from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.ports import Store
@@ -79,12 +79,12 @@ def index(library: Library) -> None:
 
 def in_batches(library: Library) -> None:
     """With a checkpoint after every few files."""
-    kept = build._BATCH_FILES, progress._CHECKPOINT_SECONDS, progress._CHECKPOINT_SHARE
-    build._BATCH_FILES, progress._CHECKPOINT_SECONDS, progress._CHECKPOINT_SHARE = 2, 0.0, 1e9
+    kept = build._BATCH_FILES, prepare._CHECKPOINT_SECONDS, prepare._CHECKPOINT_SHARE
+    build._BATCH_FILES, prepare._CHECKPOINT_SECONDS, prepare._CHECKPOINT_SHARE = 2, 0.0, 1e9
     try:
         index(library)
     finally:
-        build._BATCH_FILES, progress._CHECKPOINT_SECONDS, progress._CHECKPOINT_SHARE = kept
+        build._BATCH_FILES, prepare._CHECKPOINT_SECONDS, prepare._CHECKPOINT_SHARE = kept
 
 
 def cut_vectors(folder: Path) -> None:

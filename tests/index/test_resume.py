@@ -21,8 +21,8 @@ import lookfar.errors
 from harness import amount
 from index.visible_state import VOCABULARY, visible_state
 from lookfar.errors import DiskFull
-from lookfar.index import build, progress
-from lookfar.index.progress import CheckpointTimer
+from lookfar.index import build, prepare
+from lookfar.index.prepare import CheckpointTimer
 from lookfar.library import Library
 from lookfar.store.keywords.keyword_index import KEYWORDS, KeywordIndex
 from lookfar.store.sqlite.folder import CollectionFolder
@@ -39,10 +39,10 @@ FILES = 60
 # after the one that the test waits for, the build stops: a slow test must not find it finished.
 BUILD = """
     import json, sys, time
-    from lookfar.index import build, progress
+    from lookfar.index import build, prepare
     from lookfar.library import Library
     from lookfar.store.sqlite.write_session import EpochWriter
-    progress._CHECKPOINT_SECONDS, progress._CHECKPOINT_SHARE = 0.0, 1e9
+    prepare._CHECKPOINT_SECONDS, prepare._CHECKPOINT_SHARE = 0.0, 1e9
     build._BATCH_FILES = 4
     root, index, settings, rebuild, processes, last = sys.argv[1:]
     left = int(last)
@@ -295,8 +295,8 @@ def stop_after(checkpoints: int, error: BaseException, patched: pytest.MonkeyPat
             raise error
 
     patched.setattr(EpochWriter, "checkpoint", checkpoint)
-    patched.setattr(progress, "_CHECKPOINT_SECONDS", 0.0)
-    patched.setattr(progress, "_CHECKPOINT_SHARE", 1e9)
+    patched.setattr(prepare, "_CHECKPOINT_SECONDS", 0.0)
+    patched.setattr(prepare, "_CHECKPOINT_SHARE", 1e9)
     patched.setattr(build, "_BATCH_FILES", 4)
 
 

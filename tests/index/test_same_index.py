@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.index import build
-from lookfar.index.progress import CheckpointTimer
+from lookfar.index.prepare import CheckpointTimer
 from lookfar.library import Library
 
 TIMED = {"generations", "seals", "settled", "state"}

@@ -14,7 +14,7 @@ import pytest
 from lookfar.errors import InvalidConfig, InvalidPattern
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.ignore import IgnoreFile, Ignores
-from lookfar.sources.folder.policy import HIDDEN, Policy, Verdict
+from lookfar.sources.folder.policy import Policy, Verdict
 from lookfar.sources.folder.walk import walk
 
 FOLDERS = [
@@ -167,7 +167,7 @@ def test_defaults_exclude_leftovers_of_editors() -> None:
         assert Policy(exclude=()).verdict(uri) is None
     sheets = Policy(extracted=frozenset({"xlsx"}))
     assert sheets.verdict("a/~$x.xlsx") == Verdict("excluded", "~$*")
-    assert Policy(exclude=HIDDEN).verdict("a/.b/c.md") == Verdict("excluded", ".*")
+    assert Policy(exclude=(".*",)).verdict("a/.b/c.md") == Verdict("excluded", ".*")
 
 
 def test_include_decides_files_not_folders() -> None:

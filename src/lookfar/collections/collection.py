@@ -182,7 +182,8 @@ class Collection(ABC):
 
     @property
     def held(self) -> int | None:
-        return self.generations.held
+        """The generation that a roll-back holds the index at; indexing releases it."""
+        return self.store.held() if self.store.exists else None
 
     @property
     def building_since(self) -> str:
@@ -283,7 +284,10 @@ class Collection(ABC):
             notes, snapshot = self.run_when_ready(open_now)
             if self.variants is not None:
                 self.variants.note_asked()
-            if plan.vector is not None and not self._has_our_vectors(snapshot):
+            # Vectors of two models cannot be compared.
+            ours = self.embedder.fingerprint if self.embedder else ""
+            is_ours = snapshot.manifest().get("model_fingerprint", ours) == ours
+            if plan.vector is not None and not is_ours:
                 if as_of is not None or plan.mode == "vector":
                     raise _other_model(snapshot)
                 model = snapshot.manifest().get("model", "another")
@@ -299,11 +303,6 @@ class Collection(ABC):
                 uris = tuple(failure.uri for failure in failures[:100])
                 notes = [*notes, Incomplete("failed", detail, uris)]
             yield plan, snapshot, [*held, *notes]
-
-    def _has_our_vectors(self, snapshot: CollectionSnapshot) -> bool:
-        """Return whether our model made the vectors; those of two models cannot be compared."""
-        expected = self.embedder.fingerprint if self.embedder else ""
-        return bool(snapshot.manifest().get("model_fingerprint", expected) == expected)
 
     def citation_reader(self, snapshot: Snapshot) -> Callable[[str], str | None]:
         """Return how citations are checked: against the source, or where there is none (a

@@ -249,16 +249,6 @@ class Documents(Collection):
             record = {"doc_id": entry.doc_id, "text": entry.text, "metadata": entry.metadata}
             yield json.dumps(record, ensure_ascii=False)
 
-    def metadata_of(self, doc_id: str) -> Mapping[str, Any]:
-        with self._explain_damage(), self.store.snapshot() as snapshot:
-            row = snapshot.document(doc_id)
-            if row is None:
-                from lookfar.retrieve.locate.nearest import unknown_document
-
-                raise unknown_document(snapshot, doc_id)
-            metadata: Mapping[str, Any] = row["metadata"]
-            return metadata
-
     def metadata_of_all(self, doc_ids: Several[str]) -> dict[str, Mapping[str, Any]]:
         """Return the metadata of those documents that exist, by their ids."""
         with self._explain_damage(), self.store.snapshot() as snapshot:

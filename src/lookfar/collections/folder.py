@@ -18,9 +18,7 @@ from lookfar.sources.confine import Root
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.collections.commits import Commits
-    from lookfar.collections.file_collection import Files
     from lookfar.collections.memories import Memories
-    from lookfar.config import Settings
     from lookfar.freshness.changes import Work
     from lookfar.freshness.keeper import Pass
     from lookfar.model import IndexReport
@@ -30,95 +28,6 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS: Final = 10.0
 """How long a search for repositories below a folder remains valid."""
-
-
-class Histories:
-    """The collections of commits that belong to one folder."""
-
-    def __init__(self, folder: Files) -> None:
-        self._folder = folder
-        self._commits: dict[str, Commits] = {}
-        self._below: dict[str, Repository] = {}
-        """The repositories below the folder, as of the last look."""
-        self._looked_in: Walk | None = None
-        self._look_at = 0.0
-
-    @property
-    def opened(self) -> list[Commits]:
-        """The collections that were found so far."""
-        return list(self._commits.values())
-
-    def apply(self, settings: Settings, *, other_model: bool) -> None:
-        """Give the folder's settings to its histories, which share its model."""
-        for commits in self.opened:
-            commits.settings = settings
-            if other_model:
-                commits.forget_model()
-
-    def find(self, *, look: bool) -> dict[str, Commits]:
-        """Return the commits of the repository that contains the folder, under ``""``.
-
-        With ``look``, which takes a walk, also of the repositories below it, by their URI.
-        """
-        folder = self._folder
-        if not folder.settings.git.history or folder.sealed:
-            return {}
-        from lookfar.sources.git.repositories import find_repository, is_unchanged
-
-        trusted = folder.settings.git.trusted
-        around = find_repository(folder.root.path, trusted)
-        if around is None and look:
-            self._look_below()
-        gone: list[Commits] = []
-        with folder.settings_lock:
-            if around is not None:
-                repositories = {"": around}
-            else:
-                repositories = {
-                    uri: repository
-                    for uri, repository in self._below.items()
-                    if is_unchanged(repository, folder.root.path, trusted)
-                }
-            for uri, commits in list(self._commits.items()):
-                if repositories.get(uri) != commits.repository:
-                    gone.append(self._commits.pop(uri))
-            for uri, repository in repositories.items():
-                if uri not in self._commits:
-                    self._commits[uri] = self._open(repository)
-            current = dict(self._commits)
-        for commits in gone:
-            commits.close()
-        return current
-
-    def _open(self, repository: Repository) -> Commits:
-        from lookfar.collections.commits import Commits
-
-        folder = self._folder
-        return Commits(repository, folder.name, folder.settings, lambda: folder.embedder)
-
-    def _look_below(self) -> None:
-        """Find the repositories below the folder, again if folders may have been added."""
-        from lookfar.sources.git.repositories import list_repositories
-
-        require_writer("finding repositories takes a walk")
-        folder = self._folder
-        walked, now = folder.disk.walk, time.monotonic()
-        if walked is self._looked_in and now < self._look_at:
-            return
-        followed = folder.following.keeper is not None
-        folders: Iterable[str] | None = None
-        if walked is None and followed:
-            folders = folder.disk.list_folders()
-        if folders is None:
-            if walked is None or (walked is self._looked_in and not followed):
-                # With a keeper, the pass after a new folder walks anyway.
-                walked = folder.walk()
-            folders = walked.memory.folders
-        trusted = folder.settings.git.trusted
-        below = dict(list_repositories(folder.root.path, folders, trusted))
-        with folder.settings_lock:
-            self._below = below
-        self._looked_in, self._look_at = walked, now + _LOOK_SECONDS
 
 
 class Folder(Files):
@@ -135,7 +44,12 @@ class Folder(Files):
         """``load_user_settings`` does not read the settings of the folder itself."""
         super().__init__(root, settings, load_settings, settings_files)
         self.load_user_settings = load_user_settings or (lambda: settings)
-        self._histories = Histories(self)
+        self._commits: dict[str, Commits] = {}
+        """The histories that were found so far."""
+        self._below: dict[str, Repository] = {}
+        """The repositories below the folder, as of the last look."""
+        self._looked_in: Walk | None = None
+        self._look_at = 0.0
         self._memories: Memories | None = None
         self._memories_at: tuple[str, int, int] | None = None
         self.followers: list[Callable[[bool], None]] = []
@@ -180,7 +94,10 @@ class Folder(Files):
 
     def _apply(self, settings: config.Settings, *, other_model: bool) -> None:
         super()._apply(settings, other_model=other_model)
-        self._histories.apply(settings, other_model=other_model)
+        for commits in list(self._commits.values()):
+            commits.settings = settings
+            if other_model:
+                commits.forget_model()
 
     def catch_up(self, work: Work) -> IndexReport:
         """Index what changed, then follow the histories and memories that appeared."""
@@ -194,7 +111,64 @@ class Folder(Files):
     # -- histories and memories --------------------------------------------------
 
     def histories(self, *, look: bool) -> dict[str, Commits]:
-        return self._histories.find(look=look)
+        """Return the commits of the repository that contains the folder, under ``""``.
+
+        With ``look``, which takes a walk, also of the repositories below it, by their URI.
+        """
+        if not self.settings.git.history or self.sealed:
+            return {}
+        from lookfar.sources.git.repositories import find_repository, is_unchanged
+
+        trusted = self.settings.git.trusted
+        around = find_repository(self.root.path, trusted)
+        if around is None and look:
+            self._look_below()
+        gone: list[Commits] = []
+        with self.settings_lock:
+            if around is not None:
+                repositories = {"": around}
+            else:
+                repositories = {
+                    uri: repository
+                    for uri, repository in self._below.items()
+                    if is_unchanged(repository, self.root.path, trusted)
+                }
+            for uri, commits in list(self._commits.items()):
+                if repositories.get(uri) != commits.repository:
+                    gone.append(self._commits.pop(uri))
+            for uri, repository in repositories.items():
+                if uri not in self._commits:
+                    from lookfar.collections.commits import Commits
+
+                    self._commits[uri] = Commits(
+                        repository, self.name, self.settings, lambda: self.embedder
+                    )
+            current = dict(self._commits)
+        for commits in gone:
+            commits.close()
+        return current
+
+    def _look_below(self) -> None:
+        """Find the repositories below the folder, again if folders may have been added."""
+        from lookfar.sources.git.repositories import list_repositories
+
+        require_writer("finding repositories takes a walk")
+        walked, now = self.disk.walk, time.monotonic()
+        if walked is self._looked_in and now < self._look_at:
+            return
+        followed = self.following.keeper is not None
+        folders: Iterable[str] | None = None
+        if walked is None and followed:
+            folders = self.disk.list_folders()
+        if folders is None:
+            if walked is None or (walked is self._looked_in and not followed):
+                # With a keeper, the pass after a new folder walks anyway.
+                walked = self.walk()
+            folders = walked.memory.folders
+        below = dict(list_repositories(self.root.path, folders, self.settings.git.trusted))
+        with self.settings_lock:
+            self._below = below
+        self._looked_in, self._look_at = walked, now + _LOOK_SECONDS
 
     def list_open(self) -> list[Collection]:
         """List this collection, and its commits and memories as far as they were used."""
@@ -236,7 +210,7 @@ class Folder(Files):
 
     def _companions(self) -> list[Commits | Memories]:
         memories = [self._memories] if self._memories is not None else []
-        return [*self._histories.opened, *memories]
+        return [*self._commits.values(), *memories]
 
     def watch(
         self,

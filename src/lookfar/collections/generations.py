@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lookfar.errors import InvalidArgument
-from lookfar.model import Counts, GenerationDiff, GenerationInfo, Pruned
+from lookfar.model import Counts, GenerationInfo, Pruned
 from lookfar.ports import Generation, Store
 
 
@@ -20,15 +20,6 @@ class Generations:
         """Return every kept generation with its manifest, the oldest first."""
         active, generations = self._store.history()
         return tuple(_describe(generation, active) for generation in generations)
-
-    @property
-    def held(self) -> int | None:
-        """The generation that a roll-back holds the index at; indexing releases it."""
-        return self._store.held() if self._store.exists else None
-
-    def diff(self, older: int, newer: int) -> GenerationDiff:
-        """Return the documents and sections that changed between two kept generations."""
-        return self._store.diff(older, newer)
 
     def roll_back(self, number: int, *, wait_seconds: float = 0.0) -> GenerationInfo:
         """Answer from a kept generation, in every process, until the collection is indexed.

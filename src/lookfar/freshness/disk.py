@@ -18,7 +18,6 @@ from lookfar.freshness.inventory import (
     Anchor,
     DiskRecord,
     hash_admission,
-    make_anchor,
     take_inventory,
 )
 from lookfar.freshness.look import look
@@ -159,14 +158,16 @@ class Disk:
         manifests = {generation.number: generation.manifest for generation in generations}
         if active != report.generation or active not in manifests:
             return  # Another process has written since.
-        anchor = make_anchor(self._store.fingerprint(), active, manifests[active])
+        content = str(manifests[active].get("content", ""))
+        anchor = Anchor(self._store.fingerprint(), active, content)
         if build.examined is not None:
             self._record.add_changes(build.base, anchor, build.examined)
         elif walked is not None:
             self._keep(walked, anchor)
 
     def _anchor(self, snapshot: CollectionSnapshot) -> Anchor:
-        return make_anchor(self._store.fingerprint(), snapshot.generation, snapshot.manifest())
+        content = str(snapshot.manifest().get("content", ""))
+        return Anchor(self._store.fingerprint(), snapshot.generation, content)
 
     def _keep(self, walked: Walk, anchor: Anchor) -> None:
         inventory = take_inventory(walked, self._root)

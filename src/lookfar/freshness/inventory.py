@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from lookfar.errors import IOFailed
 from lookfar.model import Fingerprint
@@ -204,10 +204,6 @@ class Anchor(NamedTuple):
     generation: int
     content: str
     """The hash of its documents. A server may count from 1 again in another collection."""
-
-
-def make_anchor(fingerprint: str, generation: int, manifest: Mapping[str, Any]) -> Anchor:
-    return Anchor(fingerprint, generation, str(manifest.get("content", "")))
 
 
 class DiskRecord:

@@ -17,7 +17,7 @@ from lookfar.common.garbage import collecting_seldom
 from lookfar.config import EmbedSettings, Settings
 from lookfar.embed.providers import WITHOUT_MODEL, in_workers
 from lookfar.errors import InvalidArgument, ModelUnavailable
-from lookfar.index.progress import CheckpointTimer
+from lookfar.index.prepare import CheckpointTimer
 from lookfar.index.recipe import (
     CHUNKING,
     allowance_from,

@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -19,8 +18,7 @@ from typing import Any
 from lookfar.common.caller import Progress, check_cancelled, report_progress
 from lookfar.config import Settings
 from lookfar.index.commit_document import RENDERING, prepare_commit
-from lookfar.index.prepare import batched, embed
-from lookfar.index.progress import CheckpointTimer
+from lookfar.index.prepare import CheckpointTimer, batched, embed
 from lookfar.index.recipe import (
     CHUNKING,
     describe_format,
@@ -106,76 +104,65 @@ class HistoryBuild:
         Without ``diffs``, the diffs of many new commits are left to a later pass.
         """
         started = time.perf_counter()
-        with self._open_writer(rebuild, wait_seconds, let_go) as writer:
-            # Before the refs are read, so that a ref that moves meanwhile shows as a change.
-            stamp, settled = compute_stamp(self._repository)
-            shallow = shallow_stamp(self._repository)
-            before = {} if writer.fresh else self._read_manifest()
-            plan = self._make_plan(writer.known(), before, shallow, diffs)
-            self._write(writer, plan, diffs)
-            self._tally["embedded"] = writer.embedded
-            moved = list(plan.tips) != before.get("tips") or shallow != before.get("shallow")
-            if writer.fresh or moved or plan.new or plan.gone or plan.thin:
-                manifest = self._make_manifest(plan, shallow, stamp if settled else "")
-                manifest["seconds"] = round(time.perf_counter() - started, 3)
-                generation = writer.activate(manifest)
-            else:
-                generation = writer.commit_touches()
-        return self._report(plan, generation, started)
-
-    def _open_writer(
-        self, rebuild: bool, wait_seconds: float, let_go: bool
-    ) -> AbstractContextManager[Writer]:
-        return self._store.writer(
-            history_fingerprint(self._settings, self._embedder),
-            self._embedder.dimensions if self._embedder else 1,
-            model=self._embedder.fingerprint if self._embedder else "",
-            about={"root": self._repository.top, "collection": self._collection},
-            retain=self._settings.index.retain_generations,
+        repository, settings, embedder, tally = (
+            self._repository, self._settings, self._embedder, self._tally
+        )  # fmt: skip
+        with self._store.writer(
+            history_fingerprint(settings, embedder),
+            embedder.dimensions if embedder else 1,
+            model=embedder.fingerprint if embedder else "",
+            about={"root": repository.top, "collection": self._collection},
+            retain=settings.index.retain_generations,
             rebuild=rebuild,
             wait_seconds=wait_seconds,
             let_go=let_go,
-        )
-
-    def _read_manifest(self) -> dict[str, Any]:
-        with self._store.snapshot() as snapshot:
-            return dict(snapshot.manifest())
-
-    def _make_manifest(self, plan: _Plan, shallow: str, stamp: str) -> dict[str, Any]:
-        return {
-            **describe_format(self._embedder),
-            "chunking": CHUNKING,
-            "added": self._tally["added"],
-            "changed": self._tally["changed"],
-            "removed": len(plan.gone),
-            "failures": 0,
-            "tips": list(plan.tips),
-            "scope": describe_scope(self._settings),
-            "shallow": shallow,
-            "stamp": stamp,
-            "thin": self._tally["thin"],
-            "partial": self._partial,
-        }
-
-    def _report(self, plan: _Plan, generation: int, started: float) -> IndexReport:
+        ) as writer:
+            # Before the refs are read, so that a ref that moves meanwhile shows as a change.
+            stamp, settled = compute_stamp(repository)
+            shallow = shallow_stamp(repository)
+            before: Mapping[str, Any] = {}
+            if not writer.fresh:
+                with self._store.snapshot() as snapshot:
+                    before = snapshot.manifest()
+            plan = self._make_plan(writer.known(), before, shallow, diffs)
+            self._write(writer, plan, diffs)
+            moved = list(plan.tips) != before.get("tips") or shallow != before.get("shallow")
+            if writer.fresh or moved or plan.new or plan.gone or plan.thin:
+                generation = writer.activate(
+                    {
+                        **describe_format(embedder),
+                        "chunking": CHUNKING,
+                        "added": tally["added"],
+                        "changed": tally["changed"],
+                        "removed": len(plan.gone),
+                        "failures": 0,
+                        "tips": list(plan.tips),
+                        "scope": describe_scope(settings),
+                        "shallow": shallow,
+                        "stamp": stamp if settled else "",
+                        "thin": tally["thin"],
+                        "partial": self._partial,
+                        "seconds": round(time.perf_counter() - started, 3),
+                    }
+                )
+            else:
+                generation = writer.commit_touches()
+            embedded = writer.embedded
         return IndexReport(
             collection=self._collection,
-            root=self._repository.top,
+            root=repository.top,
             generation=generation,
-            added=self._tally["added"],
-            changed=self._tally["changed"],
+            added=tally["added"],
+            changed=tally["changed"],
             removed=len(plan.gone),
             unchanged=plan.same,
-            chunks_embedded=self._tally["embedded"],
-            failures=(),
-            skipped={},
-            skipped_examples={},
+            chunks_embedded=embedded,
             seconds=time.perf_counter() - started,
-            text_bytes=self._tally["text_bytes"],
+            text_bytes=tally["text_bytes"],
         )
 
     def _make_plan(
-        self, known: dict[str, Known], before: dict[str, Any], shallow: str, diffs: bool
+        self, known: dict[str, Known], before: Mapping[str, Any], shallow: str, diffs: bool
     ) -> _Plan:
         repository, git = self._repository, self._settings.git
         tips = sorted({ref.commit for ref in list_refs(repository, git.branches)})

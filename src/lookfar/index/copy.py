@@ -20,7 +20,7 @@ from lookfar.common.folders import list_folder
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
 from lookfar.index.analysis import analyse_document
 from lookfar.index.inserted import analyse_inserted
-from lookfar.index.progress import CheckpointTimer
+from lookfar.index.prepare import CheckpointTimer
 from lookfar.index.words import Words
 from lookfar.model import Chunk, Span
 from lookfar.ports import (

@@ -24,8 +24,7 @@ from lookfar.common.properties import list_properties
 from lookfar.config import Settings
 from lookfar.embed.providers import WITHOUT_MODEL
 from lookfar.errors import IndexCorrupt
-from lookfar.index.prepare import FASTEST, Prepared, batched, embed, make_maker
-from lookfar.index.progress import CheckpointTimer
+from lookfar.index.prepare import FASTEST, CheckpointTimer, Prepared, batched, embed, make_maker
 from lookfar.index.recipe import describe_format
 from lookfar.model import Fingerprint
 from lookfar.ports import (

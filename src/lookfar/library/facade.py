@@ -382,11 +382,13 @@ class Library:
         sources: bool = False,
         focus: bool = False,
         units: int = 0,
+        on_progress: OnProgress | None = None,
     ) -> WhyNot:
         """Return why a document is, or is not, among the hits of :meth:`search`."""
         question = Question(query, mode, top_k, hypothesis, focus=focus, tuned=tuned, units=units)
         scope = self._make_scope(collections, filters, as_of, commits, memories, sources)
-        return searching.explain_absence(self._members, question, scope, uri)
+        with called_by(on_progress=on_progress):
+            return searching.explain_absence(self._members, question, scope, uri)
 
     def find_similar(
         self,
@@ -770,7 +772,7 @@ class Library:
 
     def diff(self, older: int, newer: int, *, collection: str = "") -> GenerationDiff:
         """Return the documents and sections that changed between two kept generations."""
-        return self._members.find(collection).generations.diff(older, newer)
+        return self._members.find(collection).store.diff(older, newer)
 
     def roll_back(
         self, number: int, *, collection: str = "", wait_seconds: float = 0.0

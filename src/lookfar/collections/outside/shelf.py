@@ -57,10 +57,6 @@ class Shelf:
         sources = filter(None, map(self._read, self._places()))
         return sorted(sources, key=lambda source: source.name)
 
-    def find_damaged(self) -> list[Path]:
-        """Return the folders of sources whose record cannot be read."""
-        return [place for place in self._places() if self._read(place) is None]
-
     def get(self, name: str) -> OutsideSource:
         source = self.find(name)
         if source is None:

@@ -254,7 +254,7 @@ class Pool:
         if not listeners:
             return
         try:
-            diff = folder.generations.diff(older, newer) if older else None
+            diff = folder.store.diff(older, newer) if older else None
         except LookfarError:  # The older generation was pruned, so the changes are unknown.
             diff = None
         changed = [*diff.added, *diff.removed, *(c.uri for c in diff.changed)] if diff else []

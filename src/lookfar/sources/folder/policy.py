@@ -50,9 +50,6 @@ DENIED_ENDINGS: Final = (".log", ".lock", ".swp", ".swo")
 DEFAULT_EXCLUDE: Final = (".obsidian", ".trash", "*.tmp", "*~", "~$*", ".~lock.*#")
 """Files left by editors and office programs; users may replace this default."""
 
-HIDDEN: Final = (".*",)
-"""All hidden files and folders; MSRL excludes them by default."""
-
 _DEEPEST: Final = 200
 """A walk uses one descriptor and one stack frame per level."""
 
