@@ -25,6 +25,7 @@ from lookfar.collections.current_texts import CurrentTexts
 from lookfar.collections.file_edits import FileEdits
 from lookfar.collections.generations import describe_loss
 from lookfar.collections.passes import (
+    CHECK_SECONDS,
     KEEPER_PATIENCE,
     PATIENCE,
     Closing,
@@ -45,6 +46,7 @@ from lookfar.errors import (
     LookfarError,
     ModelUnavailable,
     as_out_of_memory,
+    how_many,
 )
 from lookfar.freshness import disk
 from lookfar.freshness.disk import Disk
@@ -72,6 +74,9 @@ _RENEW_PAUSE: Final = 60.0
 FIRST_SECONDS: Final = 900.0
 """Seconds between opening a followed collection and its first check for damage."""
 _VERIFY_PAUSE: Final = 86_400.0
+FIRST_BYTES: Final = 2_000_000
+"""Bytes that the first generation of a large folder has, which takes about a second; each further
+one has eight times as many, until all files are indexed."""
 _VERIFY_STOP: Final = 2.0
 _MOST_NARROWED: Final = 1_000
 """Files that a pass may name; for more of them, a walk takes no longer."""
@@ -112,6 +117,8 @@ class Files(Collection):
         self._searches = count()
         self._may_narrow = True
         """Whether the next pass over everything may look by the inventory instead."""
+        self._complete = False
+        """Whether it is known that the first index has reached every file."""
         self._verify_at = time.monotonic() + FIRST_SECONDS
         self._verifying: Thread | None = None
         self._lane = lane
@@ -255,6 +262,7 @@ class Files(Collection):
         from lookfar.index.build import Build
 
         self.recover_edits()
+        self._complete = self._complete and self.store.exists
 
         def write(wait: float) -> IndexReport:
             build = Build(
@@ -267,7 +275,10 @@ class Files(Collection):
                 self.find_given_vectors(),
             )
             report, walked = build.run(before=before, wait_seconds=wait, **options)
-            self.disk.note_pass(build, report, walked)
+            if build.missing:
+                self.disk.walk = walked
+            else:
+                self.disk.note_pass(build, report, walked)
             return report
 
         return self.passes.run(write, wait_seconds)
@@ -287,11 +298,19 @@ class Files(Collection):
                     with self.store.snapshot() as snapshot:
                         return IndexReport(self.name, self.root.path, snapshot.generation)
                 return self.run_pass(
-                    self.disk.walk, only=only, let_go=False, wait_seconds=KEEPER_PATIENCE
+                    self.disk.walk,
+                    only=only,
+                    let_go=False,
+                    wait_seconds=KEEPER_PATIENCE,
+                    most_bytes=most_bytes,
                 )
 
         with self.passes.until_closing():
+            most_bytes = 0 if self.store.exists else FIRST_BYTES
             report = self.run_healed(run)
+            while most_bytes and self._count_missing():
+                most_bytes *= 8
+                report = self.run_healed(run)
         running = self._verifying is not None and self._verifying.is_alive()
         if not running and not self.passes.closing and time.monotonic() >= self._verify_at:
             self._verify_at = time.monotonic() + _VERIFY_PAUSE
@@ -373,16 +392,50 @@ class Files(Collection):
         self.recover_edits()
         self.following.restart_if_requested()
         if not self.store.exists:
-            if not self.rebuilding:
+            if self.rebuilding:
+                self.wait_until_ready(REBUILD_PATIENCE)
+            elif not self._keeper_indexes:
                 self.index(wait_seconds=PATIENCE)
                 return []
-            self.wait_until_ready(REBUILD_PATIENCE)
+            else:
+                self._make_first_generation()
         if self.store.held() is not None:
             return []
         if self.store.fingerprint() != epoch_fingerprint(self.settings, self.embedder):
             return self._renew()
+        if not self._complete and (missing := self._count_missing()):
+            if self._keeper_indexes:
+                detail = f"{how_many(missing, 'file')} of this folder are not indexed yet"
+                return [Incomplete("rebuilding", f"{detail}; those near its top came first")]
+            self.index(wait_seconds=PATIENCE)  # A first index that was interrupted.
+            return []
         notes = self.following.bring_up_to_date(self.settings.index.max_auto_files)
         return self._compare_with_disk() if notes is None else notes
+
+    @property
+    def _keeper_indexes(self) -> bool:
+        """Whether the keeper indexes what it finds without being asked."""
+        keeper = self.following.keeper
+        return keeper is not None and keeper.strategy != "lazy"
+
+    def _make_first_generation(self) -> None:
+        """Index the first files, unless a running pass does; the keeper indexes the others."""
+        passes = self.passes
+        while not self.store.exists:
+            if passes.wait_for(passes.lock, CHECK_SECONDS):
+                try:
+                    if not self.store.exists:
+                        self.run_pass(None, wait_seconds=PATIENCE, most_bytes=FIRST_BYTES)
+                finally:
+                    passes.lock.release()
+                    TURNS.settle()
+
+    def _count_missing(self) -> int:
+        """Return how many files a first index has not reached."""
+        with self.store.snapshot() as snapshot:
+            missing: int = snapshot.manifest().get("missing", 0)
+        self._complete = not missing
+        return missing
 
     def _compare_with_disk(self) -> list[Incomplete]:
         """Bring a few changed files up to date, and return notes on the rest."""

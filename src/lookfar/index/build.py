@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 
 from lookfar.common.caller import Progress, check_cancelled, report_progress
@@ -32,6 +33,7 @@ from lookfar.index.reconcile import (
     NO_FINGERPRINT,
     Changes,
     Request,
+    choose_first,
     compare,
     name_extractor,
     summarise_skipped,
@@ -83,6 +85,8 @@ class Build:
         """The generation that the pass built on."""
         self.examined: frozenset[str] | None = None
         """The files that the pass looked at; None for all of them."""
+        self.missing = 0
+        """The files that it left for the next pass."""
 
     def run(
         self,
@@ -93,13 +97,15 @@ class Build:
         wait_seconds: float = 0.0,
         let_go: bool = True,
         many: bool = False,
+        most_bytes: int = 0,
     ) -> tuple[IndexReport, Walk | None]:
         """Walk, compare, write and activate; return the walk too, to speed up the next one.
 
         With ``only``, just these URIs are looked at; one that ends in ``/`` is a folder and
         causes a full walk. Without ``let_go``, an index that a user rolled back raises
         ``IndexHeld``: background passes must not undo a rollback. ``many`` allows more files
-        than the settings do.
+        than the settings do. With ``most_bytes``, only the first files are read, and ``missing``
+        says how many are left for the next pass.
         """
         started = time.perf_counter()
         if only is not None and (rebuild or any(uri.endswith("/") for uri in only)):
@@ -132,6 +138,10 @@ class Build:
             changes = compare(seen, known, left_out, any_text=policy.any_text)
             if not many:
                 self._refuse_too_many(changes, known)
+            if most_bytes and changes.bytes > most_bytes:
+                first = choose_first(changes.read, most_bytes)
+                self.missing = len(changes.read) - len(first)
+                changes = replace(changes, read=first)
             self._tally["resumed"] = len(known) if writer.resumed else 0
             if only is not None:
                 self._left += (entry for uri, entry in left_out.items() if uri not in only)
@@ -267,6 +277,7 @@ class Build:
                 "changed": self._tally["changed"],
                 "removed": self._tally["removed"],
                 "failures": sum(entry.failed for entry in self._left),
+                "missing": self.missing,
                 "seconds": round(time.perf_counter() - started, 3),
             }
         )

@@ -52,6 +52,28 @@ class Changes:
         return sum(request.file.fingerprint.size for request in self.read)
 
 
+def choose_first(requests: Sequence[Request], most_bytes: int) -> tuple[Request, ...]:
+    """Return the files that a first index reads first, of about so many bytes, in URI order.
+
+    README files come first, then those near the top of the folder, the newest of each level first.
+    A file that takes a large share of the room waits.
+    """
+
+    def rank(request: Request) -> tuple[bool, int, int]:
+        uri, fingerprint = request.file.uri, request.file.fingerprint
+        is_readme = uri.rpartition("/")[2].casefold().startswith("readme")
+        return not is_readme, uri.count("/"), -fingerprint.mtime_ns
+
+    chosen: list[Request] = []
+    room = most_bytes
+    for request in sorted(requests, key=rank):
+        size = request.file.fingerprint.size
+        if size <= min(room, most_bytes // 8):
+            chosen.append(request)
+            room -= size
+    return tuple(sorted(chosen, key=lambda request: request.file.uri))
+
+
 def name_extractor(uri: str) -> str:
     """Return name and version of the extractor for a file; empty if it has none.
 
