@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import date
 from operator import attrgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from lookfar.model import (
@@ -115,6 +116,12 @@ class Version:
     """Typed front matter, inline fields and tags, and the day that a note is about."""
     doubts: tuple[str, ...] = ()
     """Warnings about how its text was read: a guessed encoding, or parts without text."""
+    sources: list[int] = field(default_factory=list)
+    """A hash of what each entry was read from; empty where that is not known."""
+    stored: int = 0
+    """The number of the stored version that some entries are copied from."""
+    copied: dict[int, int] = field(default_factory=dict)
+    """Which chunk of that version has the terms of a chunk here, whose own entry is empty."""
 
     def __reduce__(self) -> tuple[type[Version], tuple[Any, ...]]:
         # Quicker than the state of a dataclass, which names every field.
@@ -122,6 +129,17 @@ class Version:
 
 
 _read_fields = attrgetter(*(entry.name for entry in fields(Version)))
+
+
+class StoredEntries(NamedTuple):
+    """The entries of a stored version, which need not be made again."""
+
+    document: int
+    chunks: Mapping[int, int]
+    """The number of each chunk by a hash of what its entry was read from."""
+
+
+NO_ENTRIES = StoredEntries(0, MappingProxyType({}))
 
 
 class Known(NamedTuple):
@@ -906,6 +924,10 @@ class Writer(Protocol):
 
     def missing(self, contents: Iterable[bytes]) -> set[bytes]:
         """Return the contents that have no vector yet."""
+        ...
+
+    def stored_entries(self, uri: str) -> StoredEntries:
+        """Return the entries of a document that a new version of it may copy."""
         ...
 
     def put(self, version: Version) -> None: ...

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from hashlib import blake2b
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 from lookfar.index.words import Embeddable, Words
@@ -24,6 +27,21 @@ class Analysed(NamedTuple):
     """Terms of each chunk."""
     texts: dict[bytes, Embeddable]
     """What to embed, by content name."""
+    sources: list[int]
+    """A hash of what each entry was read from."""
+    copied: dict[int, int]
+    """The chunks that were not read, because the store has the same, with their number there."""
+
+
+class _Source(NamedTuple):
+    """What the terms of a chunk are read from."""
+
+    described: tuple[str, ...]
+    """The texts of the fields that only the keyword index reads."""
+    shown: tuple[str, ...]
+    """The texts of the other fields, which are embedded as well."""
+    whole: bool = True
+    """Whether these have all words of the chunk as they are in its text."""
 
 
 def analyse_document(document: Document, chunks: Sequence[Chunk], words: Words) -> Streams:
@@ -32,22 +50,42 @@ def analyse_document(document: Document, chunks: Sequence[Chunk], words: Words) 
     return analysed.names, analysed.entries
 
 
-def analyse(document: Document, chunks: Sequence[Chunk], words: Words) -> Analysed:
-    read_chunks = _read_code if document.lane == "code" else _read_prose
+def analyse(
+    document: Document,
+    chunks: Sequence[Chunk],
+    words: Words,
+    stored: Mapping[int, int] = MappingProxyType({}),
+) -> Analysed:
+    """Read the words of all chunks but those that are ``stored``, by the hash of their source."""
+    list_sources = _list_code if document.lane == "code" else _list_prose
     describe = code.context_of if document.lane == "code" else chunk_context
     entries: list[tuple[str, ...]] = []
     texts: dict[bytes, Embeddable] = {}
-    contexts: dict[str, bytes] = {}
-    for chunk, (entry, pieces) in zip(chunks, read_chunks(document, chunks, words), strict=True):
-        entries.append(entry)
-        context = describe(document, chunk)
-        if words.uses_pieces:
-            if context not in contexts:
-                contexts[context] = words.pieces(context)
-            texts[chunk.content] = contexts[context] + pieces
-        else:
+    hashes: list[int] = []
+    copied: dict[int, int] = {}
+    terms, pieces = cache(words.terms), cache(words.pieces)
+    for chunk, source in zip(chunks, list_sources(document, chunks), strict=True):
+        hashed = _hash_source(chunk, source)
+        hashes.append(hashed)
+        if hashed in stored:
+            copied[len(entries)] = stored[hashed]
+            entries.append(())
+            continue
+        context, read = describe(document, chunk), [words.read(text) for text in source.shown]
+        entries.append((*map(terms, source.described), *(text.terms for text in read)))
+        if not words.uses_pieces:
             texts[chunk.content] = f"{context}\n{chunk_text(document, chunk)}"
-    return Analysed(_analyse_names(document, words), entries, texts)
+        elif source.whole:
+            texts[chunk.content] = b"".join([pieces(context), *(text.pieces for text in read)])
+        else:
+            texts[chunk.content] = pieces(context) + words.pieces(chunk_text(document, chunk))
+    return Analysed(_analyse_names(document, words), entries, texts, hashes, copied)
+
+
+def _hash_source(chunk: Chunk, source: _Source) -> int:
+    """Return a number that is equal for chunks with equal terms and equal vectors."""
+    read = "\x1f".join((*source.described, *source.shown)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(chunk.content + read, digest_size=8).digest(), "little")
 
 
 def _analyse_names(document: Document, words: Words) -> tuple[str, ...]:
@@ -69,39 +107,28 @@ def _join_words(value: object) -> str:
     return " ".join(part for part in parts if isinstance(part, str))
 
 
-def _read_code(
-    document: Document, chunks: Sequence[Chunk], words: Words
-) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """Yield terms and pieces of chunks of code; symbol names take the place of headings."""
-    terms = words.terms
+def _list_code(document: Document, chunks: Sequence[Chunk]) -> Iterator[_Source]:
+    """Yield the sources of chunks of code; symbol names take the place of headings."""
     for chunk in chunks:
         symbols = code.symbols_in(document, chunk)
         names = " ".join((*chunk.path, *(symbol.name for symbol in symbols)))
         tags = " ".join(sorted({tag for symbol in symbols for tag in symbol.tags}))
         documentation = "\n".join(symbol.docstring for symbol in symbols if chunk.part == 1)
-        body = words.read(document.text[chunk.span.start : chunk.span.end])
-        yield (terms(names), terms(tags), terms(documentation), body.terms), body.pieces
+        body = document.text[chunk.span.start : chunk.span.end]
+        yield _Source((names, tags, documentation), (body,))
 
 
-def _read_prose(
-    document: Document, chunks: Sequence[Chunk], words: Words
-) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """Yield terms and pieces of prose; code blocks have a field and a weight of their own."""
+def _list_prose(document: Document, chunks: Sequence[Chunk]) -> Iterator[_Source]:
+    """Yield the sources of prose; code blocks have a field and a weight of their own."""
     code_blocks = [block for block in document.blocks if block.kind in ("fence", "indented")]
     ends = [block.end for block in code_blocks]
-    paths: dict[tuple[str, ...], str] = {}
-    tags = words.terms(" ".join((*document.tags, *document.aliases)))
+    tags = " ".join((*document.tags, *document.aliases))
     for chunk in chunks:
-        if chunk.path not in paths:
-            paths[chunk.path] = words.terms(" ".join(chunk.path))
         parts = _split_code_blocks(document.text, chunk, code_blocks, ends)
         # Block ids are not searched by keyword, but they are part of the embedded text.
         shown = strip_block_ids(parts.prose) if document.language == "markdown" else parts.prose
-        prose, programs = words.read(shown), words.read(parts.programs)
-        pieces = prose.pieces + programs.pieces
-        if words.uses_pieces and (parts.glued or len(shown) != len(parts.prose)):
-            pieces = words.pieces(chunk_text(document, chunk))
-        yield (paths[chunk.path], tags, prose.terms, programs.terms), pieces
+        whole = not parts.glued and len(shown) == len(parts.prose)
+        yield _Source((" ".join(chunk.path), tags), (shown, parts.programs), whole)
 
 
 class _Parts(NamedTuple):

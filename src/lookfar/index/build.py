@@ -206,7 +206,7 @@ class Build:
         workers = min(self._settings.index.workers or os.cpu_count() or 1, len(batches))
         if workers < 2 or changes.bytes < _WORTH_PROCESSES or not in_workers(self._settings.embed):
             sources = [self._given] if self._given else []
-            with closing(Preparer(recipe, self._embedder)) as preparer:
+            with closing(Preparer(recipe, self._embedder, writer.stored_entries)) as preparer:
                 prepare = adopt_vectors(preparer, writer.missing, sources)
                 for batch in batches:
                     yield batch, prepare(batch)

@@ -32,6 +32,7 @@ from lookfar.model import (
     Symbol,
 )
 from lookfar.ports import (
+    NO_ENTRIES,
     PATH_SEPARATOR,
     ChunkRow,
     Embedder,
@@ -39,6 +40,7 @@ from lookfar.ports import (
     Maker,
     SectionRow,
     StoredDocument,
+    StoredEntries,
     Version,
 )
 from lookfar.store.catalogue.link_names import link_name, list_names
@@ -85,6 +87,7 @@ class File:
     masked: int = 0
     document: Document | None = None
     calls: bytes = b""
+    stored: StoredEntries = NO_ENTRIES
     chunks: Sequence[Chunk] = ()
     analysed: Analysed | None = None
     prepared: Prepared | None = None
@@ -149,7 +152,7 @@ class Stages:
 
     def _analyse(self, file: File) -> None:
         assert file.document is not None
-        file.analysed = analyse(file.document, file.chunks, self._words)
+        file.analysed = analyse(file.document, file.chunks, self._words, file.stored.chunks)
 
     def _finish(self, file: File) -> None:
         uri, content, document, analysed = file.uri, file.content, file.document, file.analysed
@@ -198,6 +201,9 @@ class Stages:
             calls=file.calls,
             properties=[(*row,) for row in properties],
             doubts=content.warnings,
+            sources=analysed.sources,
+            stored=file.stored.document,
+            copied=analysed.copied,
         )  # fmt: skip
         file.prepared = Prepared(version, analysed.texts)
 

@@ -33,7 +33,7 @@ from lookfar.index.prepare import File, Stages, embed
 from lookfar.index.reconcile import Request
 from lookfar.index.words import open_words
 from lookfar.model import Failure, Fingerprint, Lane, Skipped
-from lookfar.ports import Embedder, VectorSource, Version
+from lookfar.ports import Embedder, StoredEntries, VectorSource, Version
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import NOT_TEXT, content_hash, is_binary, is_settled
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets
@@ -94,8 +94,15 @@ class Recipe:
 class Preparer:
     """Turn requests into outcomes, one batch at a time."""
 
-    def __init__(self, recipe: Recipe, embedder: Embedder | None) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        embedder: Embedder | None,
+        stored_entries: Callable[[str], StoredEntries] | None = None,
+    ) -> None:
+        """``stored_entries`` finds the entries that a document has in the store."""
         self._recipe = recipe
+        self._stored_entries = stored_entries
         self._embedder = embedder
         words = open_words(embedder, by_length=recipe.sizes.by_length)
         self._stages = Stages(recipe.sizes, words, lane=recipe.lane, secrets=recipe.secrets)
@@ -133,7 +140,12 @@ class Preparer:
             content: Content | Skipped = (
                 extract_content(uri, raw, self._extraction) if extracted else decode_content(raw)
             )
-            return content if isinstance(content, Skipped) else File(uri, content, disk, steady)
+            if isinstance(content, Skipped):
+                return content
+            file = File(uri, content, disk, steady)
+            if self._stored_entries is not None and request.raw_sha is not None:
+                file.stored = self._stored_entries(uri)
+            return file
         except MemoryError:  # Not the fault of this file: the next one would fail too.
             raise
         except Exception as error:  # One bad file must not stop the others.

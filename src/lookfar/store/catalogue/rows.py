@@ -147,6 +147,14 @@ def mark_dead(connection: Connection, uri: str, generation: int) -> None:
     )
 
 
+def find_live(connection: Connection, uri: str) -> int | None:
+    """Return the number of the current version of ``uri``; call this in a write session only."""
+    row = connection.execute(
+        "SELECT id FROM documents WHERE uri = ? AND died IS NULL", (uri,)
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
 def touch(connection: Connection, document: int, disk: Fingerprint, settled: bool) -> None:
     connection.execute(
         "UPDATE documents SET size = ?, mtime_ns = ?, ctime_ns = ?, inode = ?, settled = ?"

@@ -9,10 +9,11 @@ committed first, and the next writer drops documents that the catalogue does not
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
@@ -205,13 +206,38 @@ class KeywordIndex:
         document: int,
         names: Sequence[str],
         entries: Sequence[Sequence[str]],
+        sources: Sequence[int] = (),
+        stored: int = 0,
+        copied: Mapping[int, int] = MappingProxyType({}),
     ) -> None:
-        """Add the chunks of one document under consecutive keys, and the document as a whole."""
+        """Add the chunks of one document under consecutive keys, and the document as a whole.
+
+        ``sources`` has a hash of what each entry was read from. ``copied`` tells of chunks whose
+        entry is empty which chunk of the document ``stored`` has their terms.
+        """
         assert self._buffer is not None
         require_memory(_HEADROOM)
-        self._buffer.add(first_key, document, names, entries)
+        with reading(self._folder):
+            place = self._find_rows(stored) if copied else None
+            self._buffer.add(first_key, document, names, entries, sources, copied, place)
         if len(self._buffer) >= _MOST_BUFFERED:
             self._flush()
+
+    def list_sources(self, document: int) -> dict[int, int]:
+        """Return the number of each chunk of a committed document by what it was read from."""
+        place = self._find_rows(document)
+        if place is None:
+            return {}
+        segment, rows = place
+        sources = segment.sources[rows.start : rows.stop].tolist()
+        return {source: number for number, source in enumerate(sources) if source}
+
+    def _find_rows(self, document: int) -> tuple[Segment, range] | None:
+        """Return the segment that has the chunks of a document, and their rows."""
+        for segment in self.view.segments:
+            if rows := segment.rows_of(document):
+                return segment, rows
+        return None
 
     def _flush(self) -> None:
         if self._buffer is not None and not self._buffer.is_empty:

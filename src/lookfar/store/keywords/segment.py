@@ -52,6 +52,7 @@ TYPES: Final = {
     "name_tokens": "u2",
     "name_tokens_high": "u1",
     "name_token_starts": "u4",
+    "sources": "u8",
 }
 """The arrays of a segment, in the order of the file, and the type of their values."""
 
@@ -147,7 +148,7 @@ class Segment:
         arrays: dict[str, NDArray[Any]] = {}
         for name, kind in TYPES.items():
             end = -(-end // _ALIGNED) * _ALIGNED
-            count = header["counts"][name]
+            count = header["counts"].get(name, 0)
             arrays[name] = np.frombuffer(data, f"<{kind}", count, end)
             end += arrays[name].nbytes
         self.keys = _narrow(arrays["keys"])
@@ -164,6 +165,7 @@ class Segment:
         self._terms = memoryview(arrays["terms"].data)
         self._term_starts = memoryview(arrays["term_starts"].data)
         self.term_count = len(self._term_starts) - 1
+        self._sources: NDArray[np.uint64] = arrays["sources"]
         self.lengths = [
             *arrays["lengths"].reshape(CHUNK_FIELDS, -1),
             *arrays["page_lengths"].reshape(len(NUMBERS) - CHUNK_FIELDS, -1),
@@ -187,6 +189,20 @@ class Segment:
     def chunk_counts(self) -> NDArray[np.int64]:
         """The number of chunks of each document."""
         return sizes(self.chunk_starts)
+
+    @cached_property
+    def sources(self) -> NDArray[np.uint64]:
+        """A hash of what the terms of each chunk were read from; 0 if it is unknown."""
+        if len(self._sources):
+            return self._sources
+        return np.zeros(len(self.keys), dtype=np.uint64)  # Written by an earlier version.
+
+    def rows_of(self, document: int) -> range:
+        """Return the rows of the chunks of a document; none if it is not here."""
+        at = int(self.documents.searchsorted(document))
+        if at == len(self.documents) or self.documents[at] != document:
+            return range(0)
+        return range(int(self.chunk_starts[at]), int(self.chunk_starts[at + 1]))
 
     def term(self, number: int) -> bytes:
         return bytes(self._terms[self._term_starts[number] : self._term_starts[number + 1]])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import compress, count
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, compress, count, groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -42,6 +42,7 @@ class SegmentBuffer:
         self._names = array("I"), array("I", [0])
         """Terms, and where each run of them ends."""
         self._keys = array("Q")
+        self._sources = array("Q")
         self._documents = array("Q")
         self._chunk_starts = array("I", [0])
 
@@ -59,22 +60,38 @@ class SegmentBuffer:
         document: int,
         names: Sequence[str],
         entries: Sequence[Sequence[str]],
+        sources: Sequence[int],
+        copied: Mapping[int, int],
+        stored: tuple[Segment, range] | None,
     ) -> None:
-        """Add the chunks of one document under consecutive keys; without chunks it has no entry."""
+        """Add the chunks of one document under consecutive keys; without chunks it has no entry.
+
+        Of the chunks that are ``copied``, it tells which row of ``stored`` has their terms.
+        """
         if not entries:
             return
         assert not self._documents or document > self._documents[-1], "documents come in order"
-        for streams, (terms, ends) in (
-            ((stream for entry in entries for stream in entry), self._chunks),
-            (names, self._names),
+        terms, ends = self._chunks
+        source = _Source.make(*stored, [*copied.values()], self._numbers) if stored else None
+        for distance, run in groupby(
+            range(len(entries)), lambda at: copied[at] - at if at in copied else None
         ):
-            for stream in streams:
-                if stream:
-                    terms.extend(map(self._numbers.__getitem__, stream.split()))
-                ends.append(len(terms))
+            chunks = [*run]
+            if source is not None and distance is not None:
+                source.copy(terms, ends, chunks[0] + distance, chunks[-1] + distance + 1)
+            else:
+                self._add_streams(terms, ends, chain.from_iterable(entries[at] for at in chunks))
+        self._add_streams(*self._names, names)
         self._keys.extend(range(first_key, first_key + len(entries)))
+        self._sources.extend(sources or [0] * len(entries))
         self._documents.append(document)
         self._chunk_starts.append(len(self._keys))
+
+    def _add_streams(self, terms: array[int], ends: array[int], streams: Iterable[str]) -> None:
+        for stream in streams:
+            if stream:
+                terms.extend(map(self._numbers.__getitem__, stream.split()))
+            ends.append(len(terms))
 
     def encode(self) -> Iterator[bytes | memoryview]:
         """Yield the bytes of a segment with these documents."""
@@ -109,7 +126,43 @@ class SegmentBuffer:
             chunk_starts,
             [chunks],
             [names],
+            [np.array(self._sources)],
         )
+
+
+class _Source(NamedTuple):
+    """The terms of a stored document, by their numbers in a new segment."""
+
+    terms: NDArray[np.uint32]
+    starts: NDArray[np.int64]
+    """Where the terms of each row and field begin, and the end."""
+
+    @classmethod
+    def make(
+        cls, segment: Segment, rows: range, copied: Sequence[int], numbers: Mapping[str, int]
+    ) -> _Source:
+        """``numbers`` gets the terms of the rows that are ``copied``."""
+        runs = slice(rows.start * CHUNK_FIELDS, rows.stop * CHUNK_FIELDS + 1)
+        starts = segment.chunks.starts[runs].astype(np.int64)
+        terms = segment.chunks.take(slice(int(starts[0]), int(starts[-1])))
+        wanted = np.zeros(len(rows), dtype=np.bool_)
+        wanted[copied] = True
+        occurs = np.zeros(segment.term_count, dtype=np.bool_)
+        occurs[terms[np.repeat(np.repeat(wanted, CHUNK_FIELDS), sizes(starts))]] = True
+        occurring = np.flatnonzero(occurs)
+        table = np.zeros(segment.term_count, dtype=np.uint32)
+        table[occurring] = [
+            numbers[segment.term(number).decode("utf-8", "surrogatepass")]
+            for number in occurring.tolist()
+        ]
+        return cls(table[terms], starts - starts[0])
+
+    def copy(self, terms: array[int], ends: array[int], first: int, last: int) -> None:
+        """Append the terms of the rows from ``first`` to ``last``, and where each run ends."""
+        starts = self.starts[first * CHUNK_FIELDS : last * CHUNK_FIELDS + 1]
+        added = starts[1:] - starts[0] + len(terms)
+        terms.frombytes(self.terms[starts[0] : starts[-1]].tobytes())
+        ends.frombytes(added.astype(np.uint32).tobytes())
 
 
 class _Runs(NamedTuple):
@@ -222,6 +275,7 @@ def _encode(
     chunk_starts: NDArray[np.int64],
     chunks: Sequence[_Runs],
     names: Sequence[_Runs],
+    sources: Sequence[NDArray[np.uint64]],
 ) -> Iterator[bytes | memoryview]:
     arrays: dict[str, Sequence[NDArray[Any]]] = {
         **lists.finish(),
@@ -230,6 +284,7 @@ def _encode(
         "keys": keys,
         "documents": documents,
         "chunk_starts": [chunk_starts],
+        "sources": sources,
     }
     counted: list[NDArray[np.int64]] = []
     for name, parts, fields in (
@@ -301,6 +356,7 @@ def merge_segments(
         np.append(0, np.cumsum(counts)),
         [some.move(some.segment.chunks, some.rows, mapped) for some, mapped in together],
         [some.move(some.segment.names, some.documents, mapped) for some, mapped in together],
+        [some.segment.sources[some.rows] for some in kept],
     )
 
 

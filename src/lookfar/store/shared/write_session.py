@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lookfar.errors import wrong_dimensions
-from lookfar.ports import Known, LeftOut, Version
+from lookfar.ports import NO_ENTRIES, Known, LeftOut, StoredEntries, Version
 from lookfar.store.catalogue import generations, graph, rows
 from lookfar.store.catalogue.erasing import erase_rows
 from lookfar.store.ground.sql import Connection
@@ -131,6 +131,10 @@ class WriteSession(ABC):
             with self._errors():
                 lacking = rows.find_unembedded(self._connection, lacking)
         return lacking
+
+    def stored_entries(self, uri: str) -> StoredEntries:  # noqa: ARG002
+        """Return the entries of a document that a new version of it may copy: here none."""
+        return NO_ENTRIES
 
     def put(self, version: Version) -> None:
         """Store a version in place of the live one with the same URI, if there is one."""

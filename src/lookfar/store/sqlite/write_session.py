@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lookfar.ports import Version
+from lookfar.ports import NO_ENTRIES, StoredEntries, Version
 from lookfar.store.catalogue import generations, rows
 from lookfar.store.catalogue.journal import JournalWriter
 from lookfar.store.catalogue.migrations import create_indexes
@@ -117,8 +117,16 @@ class EpochWriter(WriteSession):
         if self._journal is not None:
             self._journal.put(version)
         self._epoch.keywords.add(
-            self._next_key, self._next_document, version.name_terms, version.entries
-        )
+            self._next_key, self._next_document, version.name_terms, version.entries,
+            version.sources, version.stored, version.copied,
+        )  # fmt: skip
+
+    def stored_entries(self, uri: str) -> StoredEntries:
+        with self._errors():
+            document = None if self._blank else rows.find_live(self._connection, uri)
+        if document is None:
+            return NO_ENTRIES
+        return StoredEntries(document, self._epoch.keywords.list_sources(document))
 
     def _store_vector(self, row: int, vector: bytes) -> None:  # noqa: ARG002
         self._buffer.append(vector)
