@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from string import ascii_lowercase, ascii_uppercase
@@ -96,9 +96,9 @@ class Inserts:
         version: Version,
         generation: int,
         first_key: int,
-        vector_of: Callable[[bytes], int | None],
+        vectors: Mapping[bytes, int],
     ) -> None:
-        """Add all rows of one version except its text and vectors."""
+        """Add all rows of one version except its text and vectors, whose rows are given."""
         rows, disk = self._rows, version.fingerprint
         row = (
             document, version.uri, generation, version.lane, version.language, version.title,
@@ -108,7 +108,7 @@ class Inserts:
         )  # fmt: skip
         sections = [(document, *row) for row in version.sections]
         chunks = [
-            (first_key + ordinal, document, ordinal, row[0], vector_of(row[1]), *row[2:])
+            (first_key + ordinal, document, ordinal, row[0], vectors.get(row[1]), *row[2:])
             for ordinal, row in enumerate(version.chunks)
         ]
         links = [(document, ordinal, *row) for ordinal, row in enumerate(version.links)]
@@ -870,10 +870,16 @@ def failures(connection: Connection) -> list[Failure]:
 
 
 def find_unembedded(connection: Connection, contents: Iterable[bytes]) -> set[bytes]:
-    missing = set(contents)
-    for some in batches(list(missing)):
-        rows = connection.execute(
-            f"SELECT content FROM embeddings WHERE content IN ({placeholders(some)})", some
+    wanted = set(contents)
+    return wanted - find_vectors(connection, wanted).keys()
+
+
+def find_vectors(connection: Connection, contents: Collection[bytes]) -> dict[bytes, int]:
+    """Return the vector rows of those of these contents that have one."""
+    return {
+        bytes(content): row
+        for some in batches(list(contents))
+        for content, row in connection.execute(
+            f"SELECT content, row FROM embeddings WHERE content IN ({placeholders(some)})", some
         )
-        missing.difference_update(content for (content,) in rows)
-    return missing
+    }

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lookfar.errors import wrong_dimensions
-from lookfar.ports import NO_ENTRIES, Known, LeftOut, StoredEntries, Version
+from lookfar.ports import NO_ENTRIES, ChunkRow, Known, LeftOut, StoredEntries, Version
 from lookfar.store.catalogue import generations, graph, rows
 from lookfar.store.catalogue.erasing import erase_rows
 from lookfar.store.ground.sql import Connection
@@ -150,8 +150,9 @@ class WriteSession(ABC):
             self._embed(version.embedded)
             if self._is_new_text(version.text_sha):
                 self._inserts.text(version.text_sha, version.text)
+            vectors = self._find_rows(version.chunks)
             self._inserts.version(
-                self._next_document, version, self._generation, self._next_key, self._find_row
+                self._next_document, version, self._generation, self._next_key, vectors
             )
         self._derive(version)
         self._next_key += len(version.chunks)
@@ -187,15 +188,13 @@ class WriteSession(ABC):
         self._inserts.embedding(row, content, checksum(content, vector))
         self._store_vector(row, vector)
 
-    def _find_row(self, content: bytes) -> int | None:
-        if content in self._new_rows:
-            return self._new_rows[content]
+    def _find_rows(self, chunks: Sequence[ChunkRow]) -> Mapping[bytes, int]:
+        """Return the vector rows of chunks, by content."""
         if self._blank:
-            return None
-        row = self._connection.execute(
-            "SELECT row FROM embeddings WHERE content = ?", (content,)
-        ).fetchone()
-        return None if row is None else int(row[0])
+            return self._new_rows
+        contents = {content for _, content, *_ in chunks}
+        new = {name: self._new_rows[name] for name in contents if name in self._new_rows}
+        return new | rows.find_vectors(self._connection, contents - new.keys())
 
     def touch(self, document: int, fingerprint: Fingerprint, settled: bool) -> None:
         with self._errors():
