@@ -4,7 +4,8 @@
 
 Works on a copy of FOLDER. Prints milliseconds from a save to the answer that holds
 it, through the request path (the caller names the file) and through the watcher; for
-an edit, a new document and a restructure of sixty sections; the time of activation
+an edit, a new document, a restructure of sixty sections, a file of 3,000
+sections and an edit of one of them; the time of activation
 and of a roll-back; how many passes a checkout of another branch takes that changes a
 thousand files, and what it embeds; and the p95 of queries while a full rebuild runs, as
 a ratio of the idle p95 of the same run. The baseline is one durable write (fsync) of a
@@ -72,6 +73,23 @@ class Bench:
         sections = (f"## Part {n}\n\n{f'Text of {word} in part {n}. ' * 20}\n" for n in range(60))
         self.page.write_text("# Anew\n\n" + "\n".join(sections))
         return self.page, word
+
+    def create_long(self) -> tuple[Path, str]:
+        word = self.word()
+        path = self.root / "long.md"
+        sections = (
+            f"## Part {n}\n\n{f'Text of {word} and number{n} in part {n}. ' * (3 + n % 9)}\n"
+            for n in range(3_000)
+        )
+        path.write_text("# Long\n\n" + "\n".join(sections))
+        return path, word
+
+    def edit_long(self) -> tuple[Path, str]:
+        word = self.word()
+        path = self.root / "long.md"
+        part = f"## Part {self.number * 97 % 3_000}\n"
+        path.write_text(path.read_text().replace(part, f"{part}\nThe {word} is here.\n", 1))
+        return path, word
 
     def finds(self, word: str, path: Path) -> bool:
         uri = path.relative_to(self.root).as_posix()
@@ -190,6 +208,8 @@ def main() -> None:
                 "edit": bench.edit,
                 "new document": bench.create,
                 "restructure": bench.restructure,
+                "a file of 3,000 sections": bench.create_long,
+                "one section of it": bench.edit_long,
             }
             for name, change in changes.items():
                 spent = [bench.by_request(change) for _ in range(given.rounds)]
