@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from lookfar.freshness.changes import Changes
+from lookfar.freshness.changed_names import Changes
 
 
 class Reported(NamedTuple):

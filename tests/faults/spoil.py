@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lookfar.errors import IndexCorrupt, LookfarError
-from lookfar.freshness.changes import Changes
+from lookfar.freshness.changed_names import Changes
 from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.store.keywords.keyword_index import KEYWORDS, LISTING

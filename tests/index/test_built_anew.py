@@ -53,8 +53,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         build(self, **how)
 
     monkeypatch.setattr(Folder, "_index_in_background", held)
-    monkeypatch.setattr("lookfar.collections.file_collection.REBUILD_PATIENCE", 0.2)
-    monkeypatch.setattr("lookfar.collections.collection.REBUILD_PATIENCE", 0.2)
+    monkeypatch.setattr("lookfar.collections.followed_files.REBUILD_PATIENCE", 0.2)
+    monkeypatch.setattr("lookfar.collections.healing.REBUILD_PATIENCE", 0.2)
     yield opened
     opened.set()
 

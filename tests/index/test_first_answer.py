@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lookfar import Library
-from lookfar.collections import file_collection
+from lookfar.collections import followed_files
 from lookfar.index.build import Build
 from waiting import DEADLINE, wait_for
 
@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {"embed.provider": "hash", "index.workers": 1}
 @pytest.fixture
 def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that is large for a first generation of few bytes."""
-    monkeypatch.setattr(file_collection, "FIRST_BYTES", 1_000)
+    monkeypatch.setattr(followed_files, "FIRST_BYTES", 1_000)
     root = tmp_path / "large"
     (root / "deep/er").mkdir(parents=True)
     (root / "README.md").write_text("# Harbour\n\nThe lighthouse stands here.\n")

@@ -17,7 +17,7 @@ import pytest
 from leaks import leaving_nothing_open
 from lookfar.errors import InvalidArgument
 from lookfar.freshness import disk
-from lookfar.freshness.changes import DIRTY_FILE, Changes, Work
+from lookfar.freshness.changed_names import DIRTY_FILE, Changes, Work
 from lookfar.freshness.keeper import Keeper, Pass, Strategy
 from lookfar.freshness.watch import FolderWatcher
 from lookfar.library import Library

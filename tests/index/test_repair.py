@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lookfar.collections import file_collection
+from lookfar.collections import healing
 from lookfar.errors import IndexCorrupt
 from lookfar.library import Library
 from lookfar.ports import StoredDocument
@@ -368,7 +368,7 @@ def test_a_follower_checks_and_repairs_its_folder(
     library: Library, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No search touches the damage. Seen to fail without the daily check."""
-    monkeypatch.setattr(file_collection, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(healing, "FIRST_SECONDS", 0.0)
     spoil(library, "a vector")
     with Library.open(root, index_dir=library.index_dir.parent, settings=SETTINGS) as follower:
         follower.watch()

@@ -1,57 +1,37 @@
-"""Base class for all collections: their store, model, snapshots for queries, and repairs.
-
-A query that finds the index damaged repairs it and asks again, once. Where only part of an index
-is damaged, that part is rebuilt in place; otherwise the index is set aside and built from the
-source. A query that comes in between waits for the new index. The exact damage is in the error's
-developer message.
-"""
+"""Base class for all collections: their store, model, and snapshots for queries."""
 
 from __future__ import annotations
 
-import logging
-import re
-import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from collections.abc import Collection as Several
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from threading import Lock
-from traceback import walk_tb
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from lookfar.collections.generations import Generations
-from lookfar.collections.passes import PATIENCE, Closing, Passes, require_writer
-from lookfar.common.turns import TURNS
+from lookfar.collections.healing import RepairedIndex
 from lookfar.embed.quality_folder import find_quality_model
 from lookfar.errors import (
-    IndexBusy,
-    IndexCorrupt,
     IndexHeld,
     InvalidArgument,
     IOFailed,
     LookfarError,
     ModelUnavailable,
-    being_rebuilt,
     how_many,
     wrong_dimensions,
 )
 from lookfar.freshness.following import Following
 from lookfar.model import (
-    Damage,
     Document,
     Filters,
     Incomplete,
-    IndexReport,
-    Salvaged,
     Status,
-    Verified,
     Watching,
 )
-from lookfar.ports import CollectionSnapshot, Embedder, Maker, SecondModel, Snapshot, Store
+from lookfar.ports import CollectionSnapshot, Embedder, SecondModel, Snapshot, Store
 
 if TYPE_CHECKING:
     from lookfar.collections.variants import Variants
@@ -62,18 +42,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["files", "commits", "memory", "documents", "outside"]
 OpenModel = Callable[[], "Embedder | None"]
-T = TypeVar("T")
-
-REBUILD_PATIENCE: Final = 10.0
-"""Seconds that a query waits for a rebuild in another thread before it raises ``IndexBusy``."""
-_MAX_REPORT: Final = 2_000
-"""Characters of a damage report that are kept."""
-_STORE: Final = re.compile(r"lookfar\.store\.")
-
-_log = logging.getLogger(__name__)
 
 
-class Collection(ABC):
+class Collection(RepairedIndex):
     """The index of one source. May be shared by threads."""
 
     kind: ClassVar[Kind]
@@ -93,13 +64,8 @@ class Collection(ABC):
         can_roll_back: bool = True,
     ) -> None:
         """``open_model`` shares the model of another collection, so that it is loaded once."""
-        self.name = name
-        self.settings = settings
-        self.store = store
-        self.passes = Passes()
+        super().__init__(name, settings, store)
         self.following = Following()
-        self._healing = Lock()
-        """Held while damage is repaired."""
         self.generations = Generations(store, can_roll_back=can_roll_back)
         self.without_model = ""
         """Why there is no model although the settings name one; empty if there is one."""
@@ -109,16 +75,6 @@ class Collection(ABC):
         self._open_shared_model = open_model
 
     # -- what each kind defines --------------------------------------------------
-
-    @abstractmethod
-    def index(
-        self,
-        *,
-        rebuild: bool = False,
-        only: Several[str] | None = None,
-        wait_seconds: float = 0.0,
-    ) -> IndexReport:
-        """Bring the index up to date with its source."""
 
     @abstractmethod
     def source(self, uri: str) -> str | None:
@@ -135,15 +91,6 @@ class Collection(ABC):
     @abstractmethod
     def read_current(self, snapshot: Snapshot, uri: str) -> tuple[Document, bool]:
         """Return a document as its source has it now, and whether that is what was indexed."""
-
-    @property
-    @abstractmethod
-    def source_path(self) -> str:
-        """Where the source of this collection is."""
-
-    def make_maker(self) -> Maker | None:
-        """Return how derived data is made from stored texts; None if that is not possible."""
-        return None
 
     def narrow(self, filters: Filters) -> Filters:
         """Return the filters in terms that the store understands."""
@@ -179,11 +126,6 @@ class Collection(ABC):
     @property
     def index_dir(self) -> Path:
         return self.store.folder
-
-    @property
-    def held(self) -> int | None:
-        """The generation that a roll-back holds the index at; indexing releases it."""
-        return self.store.held() if self.store.exists else None
 
     @property
     def building_since(self) -> str:
@@ -315,180 +257,6 @@ class Collection(ABC):
             return self.source(uri)
         except IOFailed:
             return None
-
-    # -- damage --------------------------------------------------------------------
-
-    def ask(self, look: Callable[[CollectionSnapshot], T]) -> T:
-        """Return what ``look`` reads in a snapshot of the index, which is healed if damaged."""
-
-        def read() -> T:
-            with self.store.snapshot() as snapshot:
-                return look(snapshot)
-
-        return self.run_healed(read)
-
-    def run_healed(self, ask: Callable[[], T]) -> T:
-        """Call ``ask``; if the index turns out to be damaged, heal it and ask once more."""
-        try:
-            return self.run_when_ready(ask)
-        except (Closing, MemoryError):
-            raise
-        except Exception as error:
-            damage = error if isinstance(error, IndexCorrupt) else self.find_damage(error)
-            if damage is None:
-                raise
-            self.heal(damage)
-        return self.run_when_ready(ask)
-
-    def run_when_ready(self, ask: Callable[[], T]) -> T:
-        """Call ``ask``; if the index was set aside as damaged, wait for the new one and ask again.
-
-        Another thread or process may set it aside at any moment, also while ``ask`` runs.
-        """
-        deadline = time.monotonic() + REBUILD_PATIENCE
-        try:
-            return ask()
-        except IndexBusy as busy:
-            remaining = deadline - time.monotonic()
-            if not busy.details.get("rebuilding") or remaining <= 0:
-                raise
-        self.wait_until_ready(remaining)
-        return ask()
-
-    @property
-    def rebuilding(self) -> bool:
-        """Whether a damaged index was set aside and its replacement is not finished."""
-        return not self.store.exists and bool(self.store.damage())
-
-    def wait_until_ready(self, patience: float) -> None:
-        """Wait until an index that was set aside is rebuilt, or rebuild it if no thread does.
-
-        After ``patience`` seconds of waiting for another thread, raise ``IndexBusy``.
-        """
-        if self.settings.store.read_only:
-            return  # Another process rebuilds it, and the query says so.
-        passes = self.passes
-        deadline = time.monotonic() + patience
-        while self.rebuilding:
-            with passes.hold(self._healing):
-                pass  # A thread that set the index aside may be about to start the rebuild.
-            if not passes.lock.locked():
-                # Another process builds it, or it failed: then the error is raised here.
-                self.index(wait_seconds=PATIENCE)
-                return
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                raise being_rebuilt(passes.describe_progress(), passes.began)
-            if passes.wait_for(passes.lock, remaining):
-                passes.lock.release()
-                TURNS.settle()
-
-    def heal(self, damage: IndexCorrupt) -> Incomplete:
-        """Repair or rebuild a damaged index, and return the note for the answer.
-
-        One damage at a time: a second call finds it repaired, or being repaired.
-        """
-        if self.settings.store.read_only:
-            raise damage
-        with self.passes.hold(self._healing):
-            if self.rebuilding:
-                return Incomplete("healed", f"the index was damaged: {damage.developer}")
-            _log.warning(
-                "the index of %s is damaged: %s", self.name, damage.developer, exc_info=damage
-            )
-            try:
-                dropped = self.repair_in_place(damage)
-                if dropped is None:
-                    self.store.set_aside(damage.developer, wait_seconds=PATIENCE)
-            except IOFailed:
-                # Nothing can be written here, so nothing can be healed.
-                raise damage from None
-            if dropped is None:
-                outcome = "has been" if self.index_again() else "is being"
-                detail = f"the index was damaged and {outcome} rebuilt: {damage.developer}"
-                return Incomplete("healed", detail)
-            number, suffix = f"{len(dropped):,}", ""
-            if dropped and self.held is not None:
-                suffix = f"; {number} documents are missing until it is indexed again"
-            elif dropped and self.index_again(dropped):
-                suffix = f", and {number} documents were read again"
-            elif dropped:
-                suffix = f"; {number} damaged documents are missing while they are being read again"
-            detail = f"the damaged part of the index was repaired{suffix}: {damage.developer}"
-            return Incomplete("healed", detail, tuple(dropped[:100]))
-
-    def repair_in_place(self, damage: IndexCorrupt) -> list[str] | None:
-        """Repair the index and keep its generations.
-
-        Return the documents that had to be dropped, or None if it cannot be repaired in place.
-        """
-        require_writer(f"the index is damaged: {damage.developer}")
-        maker = self.make_maker()
-        if maker is None:
-            return None
-        repair = partial(self.store.repair, maker, damage.developer)
-        return self.passes.retry_while_busy(repair, PATIENCE)
-
-    def index_again(self, only: Several[str] | None = None) -> bool:
-        """Index what a repair dropped; return whether that is done, and not in the background."""
-        self.index(only=only, wait_seconds=PATIENCE)
-        return True
-
-    def find_damage(self, error: Exception) -> IndexCorrupt | None:
-        """Return the damage to this collection that caused an error; None if it has none.
-
-        Stored rows that contradict each other can raise almost anything where they are read, so
-        such an error has everything stored compared with its hashes. Other errors are bugs.
-        """
-        if isinstance(error, IndexCorrupt):
-            damaged = Path(error.details.get("path", ""))
-            return error if damaged.is_relative_to(self.store.folder) else None
-        frames = (frame.f_globals["__name__"] for frame, _ in walk_tb(error.__traceback__))
-        if isinstance(error, LookfarError) or not any(map(_STORE.match, frames)):
-            return None
-        require_writer(f"{type(error).__name__}: {error}")
-        try:
-            damage = self.store.verify() if self.store.exists else []
-        except LookfarError:
-            return None
-        first = f"{damage[0].artefact}: {damage[0].detail}" if damage else ""
-        return self._describe_damage(f"{type(error).__name__}: {error}; {first}") if first else None
-
-    def verify(
-        self,
-        *,
-        repair: bool = False,
-        collection: str = "",
-        on_step: Callable[[str], None] | None = None,
-    ) -> Verified:
-        """Check every stored row, text, span, vector and file; with ``repair``, fix the damage."""
-        damage = tuple(self.store.verify(on_step))
-        remaining, salvaged = damage, None
-        if repair and damage:
-            with suppress(IndexCorrupt):  # Beyond repair: the second check says what remains.
-                salvaged = self._repair(damage)
-            remaining = tuple(self.store.verify(on_step))
-        name, folder = collection or self.name, str(self.store.folder)
-        return Verified(name, folder, damage, bool(damage) and not remaining, remaining, salvaged)
-
-    def _repair(self, damage: Sequence[Damage]) -> Salvaged | None:
-        """Repair all damage; return what was salvaged if documents had no other source."""
-        inside = [entry for entry in damage if entry.artefact != "beside"]
-        if inside:
-            report = "; ".join(f"{entry.artefact}: {entry.detail}" for entry in inside)
-            self.heal(self._describe_damage(report))
-            self.wait_until_ready(PATIENCE)
-        about = {"root": self.source_path, "collection": self.name}
-        self.store.mend_beside(about, wait_seconds=PATIENCE)
-        return None
-
-    def _describe_damage(self, report: str) -> IndexCorrupt:
-        return IndexCorrupt(
-            "The index is damaged.",
-            hint="Rebuild it from the sources: lookfar index PATH --rebuild.",
-            developer=report[:_MAX_REPORT],
-            details={"path": str(self.store.folder)},
-        )
 
     # -- following the source ----------------------------------------------------
 

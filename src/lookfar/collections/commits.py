@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lookfar.collections.collection import Collection, OpenModel
 from lookfar.collections.passes import KEEPER_PATIENCE, PATIENCE, find_notes
-from lookfar.collections.status import describe_status
+from lookfar.collections.statuses import describe_status
 from lookfar.collections.variants import Variants, place_index
 from lookfar.errors import (
     IndexBusy,
@@ -36,7 +36,7 @@ from lookfar.store.opening import open_store
 
 if TYPE_CHECKING:
     from lookfar.config import Settings
-    from lookfar.freshness.changes import Work
+    from lookfar.freshness.changed_names import Work
     from lookfar.freshness.keeper import Keeper
     from lookfar.ports import CollectionSnapshot, Snapshot
     from lookfar.sources.git.repositories import Repository
@@ -177,14 +177,14 @@ class Commits(Collection):
         Its manifest does not say that if the branches had just moved when it was made, or if git
         packed them since.
         """
-        from lookfar.freshness.changes import SEEN_FILE
+        from lookfar.freshness.changed_names import SEEN_FILE
 
         record = pack_record(_stamp_record(generation, stamp))
         with suppress(LookfarError):  # The next process runs git again.
             files.write_shared(self.store.folder / SEEN_FILE, record)
 
     def _read_stamp(self) -> object:
-        from lookfar.freshness.changes import SEEN_FILE
+        from lookfar.freshness.changed_names import SEEN_FILE
 
         try:
             return unpack_record((self.store.folder / SEEN_FILE).read_bytes())
@@ -328,7 +328,7 @@ class Commits(Collection):
             self.following.start(self._make_keeper)
 
     def _make_keeper(self) -> Keeper:
-        from lookfar.freshness.changes import Changes
+        from lookfar.freshness.changed_names import Changes
         from lookfar.freshness.keeper import Keeper
 
         head = _SettledStamp(self.repository, self.settings.git.cool_down_seconds)

@@ -30,7 +30,7 @@ from lookfar.collections.inserting import (
     tags_of,
 )
 from lookfar.collections.passes import PATIENCE, require_writer
-from lookfar.collections.status import describe_status
+from lookfar.collections.statuses import describe_status
 from lookfar.errors import IndexBusy, IndexCorrupt, InvalidArgument, LookfarError, NotFound
 from lookfar.model import Damage, Document, Incomplete, IndexReport, Salvaged, Status
 from lookfar.store.ground.files import point_link

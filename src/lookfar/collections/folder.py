@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.collections.commits import Commits
     from lookfar.collections.memories import Memories
-    from lookfar.freshness.changes import Work
+    from lookfar.freshness.changed_names import Work
     from lookfar.freshness.keeper import Pass
     from lookfar.model import IndexReport
     from lookfar.sources.folder.walk import Walk

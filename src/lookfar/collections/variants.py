@@ -50,7 +50,7 @@ def list_extra_files() -> tuple[str, ...]:
     """Return the names of files that belong to an index and are not written by its store."""
     from lookfar.collections.drift_marks import DRIFT_FILE
     from lookfar.collections.receipts import RECEIPTS_FILE, RECEIPTS_LOCK
-    from lookfar.freshness.changes import DIRTY_FILE, SEEN_FILE
+    from lookfar.freshness.changed_names import DIRTY_FILE, SEEN_FILE
     from lookfar.freshness.inventory import AGREEMENT_FILE, INVENTORY_FILE
     from lookfar.store.vectors.reuse import FOREIGN_FILE
 

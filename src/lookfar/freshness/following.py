@@ -27,10 +27,10 @@ class Following:
         self.wanted: bool | None = None
         """Whether the caller asked to follow the source, or not to; None if it did not say."""
 
-    def start(self, make: Callable[[], Keeper], *, anew: bool = False) -> None:
-        """Follow the source; with ``anew``, a running keeper is replaced."""
+    def start(self, make: Callable[[], Keeper], *, replace: bool = False) -> None:
+        """Follow the source, unless it is followed; with ``replace``, use another keeper."""
         with self._lock:
-            if self.keeper is not None and not anew:
+            if self.keeper is not None and not replace:
                 return
             keeper = make()
             self.wanted, self._make = True, make
@@ -65,7 +65,7 @@ class Following:
         """Restart the keeper with the settings as they are now."""
         if self._restart and self._make is not None:
             self._restart = False
-            self.start(self._make, anew=True)
+            self.start(self._make, replace=True)
 
     def drain(self, timeout: float) -> bool:
         """Index what changed so far; return False if that failed or took too long."""

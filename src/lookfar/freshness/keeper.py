@@ -21,7 +21,7 @@ from threading import Condition, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from lookfar.errors import InvalidArgument, LookfarError, as_out_of_memory
-from lookfar.freshness.changes import Changes, Work
+from lookfar.freshness.changed_names import Changes, Work
 from lookfar.model import Watching
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 
 from lookfar.config import FOREIGN_FILES, PROJECT_FILE
 from lookfar.errors import LookfarError, OutsideRoot
-from lookfar.freshness.changes import Changes
+from lookfar.freshness.changed_names import Changes
 from lookfar.sources.confine import Root, components
 from lookfar.sources.folder.build_output import (
     find_evidence,

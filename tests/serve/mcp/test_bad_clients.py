@@ -316,7 +316,7 @@ def test_a_question_does_not_wait_for_a_long_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What was there before answers and says so; seen to fail when the pass was waited for."""
-    monkeypatch.setattr("lookfar.collections.file_collection.REBUILD_PATIENCE", 0.2)
+    monkeypatch.setattr("lookfar.collections.followed_files.REBUILD_PATIENCE", 0.2)
     gate.open.set()
     folder, _ = opened_twice(docs, settings)
     folder.index()

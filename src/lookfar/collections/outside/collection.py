@@ -12,7 +12,7 @@ from lookfar.collections.file_collection import Files
 from lookfar.collections.outside.given_vectors import GIVEN_FILE, GivenVectors, forget_given
 from lookfar.collections.outside.shelf import Origins, Shelf
 from lookfar.errors import IndexBusy, IndexReadOnly, LookfarError
-from lookfar.freshness.changes import SEEN_FILE
+from lookfar.freshness.changed_names import SEEN_FILE
 from lookfar.index.recipe import epoch_fingerprint
 from lookfar.sources.confine import Root
 from lookfar.store.ground import files

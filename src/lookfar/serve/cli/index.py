@@ -94,7 +94,7 @@ rebuild_index = click.Command(
 
 def require_second_model(library: Library) -> None:
     """Raise ``ModelUnavailable`` if there is no second model, and say why."""
-    from lookfar.collections.status import NOT_ON_A_SERVER
+    from lookfar.collections.statuses import NOT_ON_A_SERVER
 
     folder = library.folder(library.collections[0])
     if folder.settings.store.url:
@@ -112,7 +112,7 @@ def require_second_model(library: Library) -> None:
 def embed_folder(folder: Folder, quiet: bool) -> None:
     """Embed every passage with the second model, and show how many are done."""
     from lookfar.collections.embedding import embed_now
-    from lookfar.collections.status import describe_quality
+    from lookfar.collections.statuses import describe_quality
 
     state, done = describe_quality(folder), 0
     left = state.total - state.embedded - state.unreadable if state else None

@@ -11,7 +11,7 @@ import pytest
 
 import lookfar.errors
 from lookfar.errors import InvalidArgument
-from lookfar.freshness.changes import (
+from lookfar.freshness.changed_names import (
     DIRTY_FILE,
     LONGEST_WAIT,
     MOST_NAMED,
@@ -244,7 +244,7 @@ def test_no_head_is_waited_for(tmp_path: Path) -> None:
 SAVER = """
 import sys
 from pathlib import Path
-from lookfar.freshness.changes import Changes
+from lookfar.freshness.changed_names import Changes
 mine = Changes(Path(sys.argv[1]))
 mine.add(f"{sys.argv[2]}-{number}.md" for number in range(int(sys.argv[3])))
 for _ in range(150):
