@@ -130,7 +130,7 @@ def test_an_unclear_variable_is_noticed(tmp_path: Path) -> None:
 
 # --- rooms ------------------------------------------------------------------------------------
 
-MAX_CLASS_LINES = 420
+MAX_CLASS_LINES = 480
 FACADES = {"Library"}
 """Public classes that only hand calls on; their size is that of the API."""
 MAX_FUNCTION_LINES = 120

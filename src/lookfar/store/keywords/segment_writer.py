@@ -66,7 +66,7 @@ class SegmentBuffer:
     ) -> None:
         """Add the chunks of one document under consecutive keys; without chunks it has no entry.
 
-        Of the chunks that are ``copied``, it tells which row of ``stored`` has their terms.
+        ``copied`` names the row of ``stored`` with the terms of each chunk that is copied.
         """
         if not entries:
             return
