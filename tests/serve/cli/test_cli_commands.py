@@ -122,7 +122,7 @@ def test_options_are_named_consistently(subtests: pytest.Subtests) -> None:
 
 def test_no_summary_is_cut_off() -> None:
     output = CliRunner().invoke(cli, ["--help"], env={"COLUMNS": "80"}).stdout
-    assert "..." not in output.split("Every day:")[1]
+    assert "..." not in output.split("Everyday commands:")[1]
 
 
 def test_every_command_has_a_page(subtests: pytest.Subtests) -> None:

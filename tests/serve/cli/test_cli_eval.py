@@ -376,7 +376,7 @@ REFUSED = [
     (("--fail-under", "ndcg=2"), "is not a metric and a number"),
     (("--fail-under", "ndcg=nan"), "is not a metric and a number"),
     (("--fail-if-worse",), "nothing to compare with"),
-    (("--against", "search.mode=keyword", "--baseline", "x.json"), "both say what"),
+    (("--against", "search.mode=keyword", "--baseline", "x.json"), "cannot be combined"),
     (
         ("--mode", "hybrid", "--mode", "vector", "--against", "search.top_k=3"),
         "only one --mode",

@@ -39,8 +39,8 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
 
 
 def test_help_and_version(process: Process) -> None:
-    assert "Every day:" in process("--help").stdout
-    assert "Every day:" in process().stdout
+    assert "Everyday commands:" in process("--help").stdout
+    assert "Everyday commands:" in process().stdout
     assert re.fullmatch(r"lookfar \d+\.\d+\.\d+\n", process("--version").stdout)
 
 

@@ -207,7 +207,7 @@ class TestSetup:
 
     def test_each_helper_is_asked_for(self, own_home: Path, setup: Callable[..., Any]) -> None:
         result = setup("--client", "claude-code", answers="y\nn\ny\nn\n")
-        assert "Add a subagent that finds places? [y/N]" in result.stderr
+        assert "Add a subagent for searches? [y/N]" in result.stderr
         assert (
             "Mention Lookfar to the agent after a grep that finds nothing? [y/N]" in result.stderr
         )

@@ -31,7 +31,7 @@ def tokens() -> None:
 )  # fmt: skip
 @output_options
 def add(name: str, may_write: bool, collections: tuple[str, ...], as_json: bool) -> None:
-    """Create a token and show it, this once.
+    """Create a token and show it once.
 
     NAME says who uses it; it appears in lists and in the log.
     """
@@ -49,7 +49,7 @@ def add(name: str, may_write: bool, collections: tuple[str, ...], as_json: bool)
     for collection in collections:
         place = place_index(collection, "", load(None))
         wanted, *known = (p.name.rpartition("-")[0] for p in (place, *list_folder(place.parent)))
-        if wanted not in known and "@" not in collection:  # A server may have it later.
+        if wanted not in known and "@" not in collection:  # It may be indexed later.
             near = [f"Did you mean {name}?" for name in get_close_matches(wanted, known, n=1)]
             note = f"Note: no collection {collection!r} is indexed here."
             click.echo(" ".join((note, *near)), err=True)

@@ -82,7 +82,7 @@ def show(
     settings: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Show settings, their values and where these come from.
+    """Show settings, their values, and where the values come from.
 
     SECTION selects the settings that start with it, such as search or search.rerank. With a
     toolset of another system (--set serve.toolset=msrl), settings of its configuration that have

@@ -26,7 +26,7 @@ def daemon() -> None:
 @daemon.command()
 @output_options
 def status(as_json: bool) -> None:
-    """Show whether it runs, its sessions and its memory use."""
+    """Show whether the daemon runs, its sessions and its memory use."""
     state = endpoint.daemon_status()
     if as_json:
         write_json({"running": state is not None, **(state or {})})
@@ -50,7 +50,7 @@ def status(as_json: bool) -> None:
 @daemon.command()
 @output_options
 def stop(as_json: bool) -> None:
-    """Stop it. Sessions that are still open start a new one."""
+    """Stop the daemon. Sessions that are still open start a new one."""
     stopped = endpoint.daemon_stop()
     text = "Stopped the daemon." if stopped else _NOT_RUNNING
     write_either(as_json, {"stopped": stopped}, text)

@@ -23,9 +23,9 @@ from lookfar.serve.show.printable import safe_name
 from lookfar.store.ground.files import remove
 
 _MARKS: Final = ("CURRENT", "collection.json", "writer.lock")
-"""Files that show that a folder is a collection of ours; an index folder may have others."""
+"""Files that mark a folder as a collection. An index folder may contain other folders, too."""
 _OUR_NAME: Final = re.compile(r".+-[0-9a-f]{16}")
-"""The name of a collection's folder; one that was never indexed may have nothing but edits."""
+"""The name of a collection's folder. Before the first index it may contain only edits."""
 _ONLY_COPIES: Final = {
     "database": "the only copy of its documents; to remove it, add --databases",
     "memories": "written by you and your agents; to remove them, add --memories",

@@ -27,7 +27,7 @@ from lookfar.serve.show.printable import safe_name, safe_text
     metavar="NAME OLD NEW",
     help="Show what changed between two versions of a package that are on this machine.",
 )
-@click.option("--off", is_flag=True, help="Do not index the packages of this project any more.")
+@click.option("--off", is_flag=True, help="Stop indexing the packages of this project.")
 @library_options
 def deps(
     path: str,
@@ -83,4 +83,4 @@ def deps(
         " go.mod and pom.xml in the folder.",
     )
     if rows and not only_list:
-        write("Ask about them: lookfar search QUESTION --kind deps")
+        write("Search them: lookfar search QUESTION --kind deps")

@@ -67,7 +67,7 @@ def _text_options(command: Any) -> Any:
 def doc() -> None:
     """Check Markdown documents, and change them by section.
 
-    TARGET is as for read: a URI and a heading (guide.md#Install, or
+    TARGET is the same as for read: a URI and a heading (guide.md#Install, or
     "guide.md#Install > Linux"), or a URI and lines (guide.md:10-20). PATH, the last argument, is
     the folder (default: the current one).
     """
@@ -298,7 +298,7 @@ def _edit(op: Any, target: str, options: dict[str, Any], **given: Any) -> None:
 
 
 def _require_text(options: dict[str, Any]) -> None:
-    # Stdin is only read if asked for: an empty one must not empty a section.
+    # Read stdin only if the user asks for it: empty input must not delete the text of a section.
     if options["text"] is None and options["file"] is None:
         raise InvalidArgument(
             "There is no text.", hint="Give --text TEXT, --file FILE, or --file - for stdin."

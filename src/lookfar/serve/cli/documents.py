@@ -103,7 +103,12 @@ def _shape(database: Documents) -> dict[str, Any]:
 @documents.command()
 @click.argument("text")
 @_db_option
-@click.option("--metadata", default="{}", metavar="JSON", help="A JSON object to store with it.")
+@click.option(
+    "--metadata",
+    default="{}",
+    metavar="JSON",
+    help="Metadata to store with the text, as a JSON object.",
+)
 @library_options
 def insert(text: str, db: str, metadata: str, as_json: bool, **options: Any) -> None:
     """Insert TEXT; - reads it from stdin."""

@@ -1,4 +1,4 @@
-"""``lookfar drift``: documentation that names what the code no longer has."""
+"""``lookfar drift``: find documentation that names code or files that were removed."""
 
 from __future__ import annotations
 

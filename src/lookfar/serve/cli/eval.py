@@ -38,7 +38,15 @@ _LINE_SECONDS = 5.0
     "--path", "folder", multiple=True, metavar="PATH",
     help="The folder, which may also be the last argument. Repeatable.",
 )  # fmt: skip
-@click.option("--top-k", "-k", "k", type=int, default=10, metavar="N", help="Hits that count (10).")
+@click.option(
+    "--top-k",
+    "-k",
+    "k",
+    type=int,
+    default=10,
+    metavar="N",
+    help="Count only the first N hits (10).",
+)
 @click.option(
     "--mode",
     "modes",
@@ -53,7 +61,7 @@ _LINE_SECONDS = 5.0
     "against",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Compare with a run with this setting, or as_of=N. Repeatable.",
+    help="Compare with this setting, or with generation N (as_of=N). Repeatable.",
 )
 @click.option("--tiers", is_flag=True, help="Compare with and without the second model.")
 @click.option("--baseline", metavar="FILE", help="Compare with results from --save.")
@@ -151,7 +159,7 @@ def _refuse_contradictions(file: str | None, options: Mapping[str, Any]) -> None
     against, baseline = options["against"], options["baseline"]
     if against and baseline:
         raise InvalidArgument(
-            "--against and --baseline both say what to compare with.", hint="Give one of them."
+            "--against and --baseline cannot be combined.", hint="Give one of them."
         )
     if options["tiers"] and (against or baseline or options["as_of"] is not None):
         raise InvalidArgument(
@@ -209,7 +217,7 @@ def _parse_limits(given: Sequence[str]) -> dict[str, float]:
 def _build_configurations(
     options: Mapping[str, Any],
 ) -> tuple[list[Configuration], Configuration | None]:
-    """Return what to measure, and what to compare it with."""
+    """Return the configurations to measure and compare."""
     from lookfar.evaluate import Configuration
 
     base, as_of = parse_settings(options["settings"]), options["as_of"]
@@ -278,7 +286,7 @@ class _Runner:
         return questions, f"made from the folder itself (seed {seed})"
 
     def embed_passages(self, configuration: Configuration) -> None:
-        """Embed what the second model has not embedded yet, as a server would in time."""
+        """Embed the passages that the second model has not embedded yet."""
         from lookfar.evaluate import open_configuration
         from lookfar.serve.cli.index import embed_folder, require_second_model
 

@@ -219,7 +219,7 @@ def _find_option(command: click.Command, error: click.BadOptionUsage) -> click.O
 
 
 def _choose_similar(option: str, possibilities: Sequence[str]) -> list[str]:
-    """Return the options that a name may stand for; click also compares the dashes."""
+    """Return options with a similar name. Unlike click, ignore the dashes."""
     name = option.lstrip("-")
     near = get_close_matches(name, [possible.lstrip("-") for possible in possibilities])
     return sorted(

@@ -100,11 +100,11 @@ def require_second_model(library: Library) -> None:
     if folder.settings.store.url:
         raise ModelUnavailable(
             NOT_ON_A_SERVER,
-            hint="The first model answers alone. Run it without --quality or --tiers.",
+            hint="Searches use the first model only. Omit --quality and --tiers.",
         )
     if folder.second_model is None:
         raise ModelUnavailable(
-            folder.without_second_model or "There is no second model to embed passages with.",
+            folder.without_second_model or "There is no second model.",
             hint="Check the setting quality.enabled, and run: lookfar doctor",
         )
 

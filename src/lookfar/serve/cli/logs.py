@@ -232,7 +232,7 @@ def _render(entries: Sequence[Entry]) -> str:
 
 
 class _Tail:
-    """Reads what is appended to a log, also after it was rotated."""
+    """Reads what is appended to a log, even after a rotation."""
 
     def __init__(self, log: Log) -> None:
         self.log = log

@@ -15,12 +15,12 @@ from lookfar.serve.cli.exits import GuardedGroup
 _HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 _SECTIONS: Final = {
-    "Every day": "index search read related status setup mcp",
-    "Look around": "outline graph history tags properties why drift",
+    "Everyday commands": "index search read related status setup mcp",
+    "Explore": "outline graph history tags properties why drift",
     "Write": "doc undo memory documents",
     "Sources from elsewhere": "add update sources pack deps",
     "Serve": "serve tokens daemon watch logs",
-    "Keep in order": "config doctor verify snapshots copy delete eval completion",
+    "Maintain": "config doctor verify snapshots copy delete eval completion",
 }
 """The commands that the help shows."""
 _ALIASES: Final = "reindex remember run rebuild-index"

@@ -60,7 +60,10 @@ def _write_warnings(memory: Memory, as_json: bool) -> None:
     help="A memory that this one replaces. It is kept, and hidden from answers. Repeatable.",
 )
 @click.option(
-    "--valid-since", default="", metavar="DATE", help="Since when it is valid (default: now)."
+    "--valid-since",
+    default="",
+    metavar="DATE",
+    help="The date from which it is valid (default: now).",
 )
 @folder_argument()
 @library_options
@@ -101,14 +104,14 @@ def remember(
 
 
 def _read_date(text: str) -> str:
-    """Return the date or time that a text names, in words or not, as it is stored."""
+    """Parse a date, a time, or words such as yesterday; return the form that is stored."""
     if not text.strip():
         return ""
     period = parse_period(text, local_now())
     if period is None:
         raise InvalidArgument(
             f"--valid-since is not a date: {text[:40]!r}.",
-            hint="Write it like 2026-01-31, or yesterday.",
+            hint="Use a date such as 2026-01-31, or words such as yesterday.",
         )
     start = period.start
     is_day = start.tzinfo is None and start == start.replace(hour=0, minute=0, second=0)
@@ -136,11 +139,11 @@ memory.add_command(examples('lookfar memory add "Keys rotate in March." --tag ke
 
 @examples("lookfar memory list --type plan", "lookfar memory list --trash --json")
 @memory.command("list")
-@click.option("--type", "kind", type=click.Choice(TYPES), help="Only this type.")
+@click.option("--type", "kind", type=click.Choice(TYPES), help="Only memories of this type.")
 @click.option(
     "--tag", "tags", multiple=True, help="Only with this tag. Repeatable; all must match."
 )
-@click.option("--superseded", is_flag=True, help="Also those that another memory supersedes.")
+@click.option("--superseded", is_flag=True, help="Also list memories that a newer one supersedes.")
 @click.option("--trash", is_flag=True, help="List the trash instead.")
 @folder_argument()
 @library_options
@@ -272,7 +275,10 @@ def delete(name: str, path: str, as_json: bool, **options: Any) -> None:
 @memory.command()
 @click.argument("name")
 @click.option(
-    "--version", type=int, metavar="N", help="Its version in the trash (default: the latest)."
+    "--version",
+    type=int,
+    metavar="N",
+    help="Which version in the trash to restore (default: the latest).",
 )
 @folder_argument()
 @library_options

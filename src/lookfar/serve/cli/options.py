@@ -94,7 +94,7 @@ def folder_argument(
 
 
 _FOLDER_KEY = "lookfar.folder"
-"""Where the value of ``--path`` waits until the argument is processed."""
+"""The key under which the value of ``--path`` is kept until the argument is processed."""
 
 
 def _folder_option(command: Decorated) -> Decorated:
@@ -123,8 +123,8 @@ def split_folder(
 ) -> tuple[tuple[str, ...], str]:
     """Split the folder off the end of the arguments, unless ``--path`` names it.
 
-    The last argument is the folder if it exists, is not a name of the other kind, and leaves
-    ``at_least`` arguments.
+    The last argument is the folder if such a folder exists, ``is_name`` does not accept it as a
+    name, and ``at_least`` arguments remain before it.
     """
     if path is not None:
         return arguments, path
@@ -145,7 +145,7 @@ def commit_options(command: Decorated) -> Decorated:
         ),
         click.option(
             "--author", default="", metavar="TEXT",
-            help="Only commits by authors whose name or email has this.",
+            help="Only commits by authors whose name or email contains this.",
         ),
     ):  # fmt: skip
         command = option(command)
@@ -153,9 +153,9 @@ def commit_options(command: Decorated) -> Decorated:
 
 
 class _DateOption(click.Option):
-    """An option with a date, whose value is in nanoseconds; its errors name it as it was written.
+    """A date option with a value in nanoseconds. Errors use the option name that the user wrote.
 
-    click does not say which of the names of an option was used, so each name is parsed on its own.
+    click does not say which name of an option was used, so each name is parsed separately.
     """
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ARG002
@@ -195,8 +195,8 @@ def date_options(subject: str) -> Callable[[Decorated], Decorated]:
             cls=_DateOption,
             type=click.UNPROCESSED,
             metavar="DATE",
-            help=f"Only {subject} on this day or later. DATE is like 2026-01-31 or 2026-W05,"
-            " or in words: yesterday, monday, last week, 3 days ago.",
+            help=f"Only {subject} on this day or later. DATE is a day (2026-01-31), a week"
+            " (2026-W05) or words (yesterday, monday, last week, 3 days ago).",
         )
         return after(before(command))
 
@@ -257,7 +257,7 @@ def connect_library(
 ) -> Iterator[Library | RemoteLibrary]:
     """Use the library of a running daemon, or open one here if no daemon runs.
 
-    ``asks``: for one question, which is not worth loading the second model.
+    With ``asks``, the library answers one question, so the second model is not loaded.
     """
     from lookfar.config import load
     from lookfar.serve.cli.remote_library import RemoteLibrary
@@ -278,7 +278,7 @@ def connect_library(
 
 
 def without_second_model(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a command that answers before a transformer would be loaded."""
+    """Turn the second model off in the options: loading it takes longer than the answer."""
     return {**options, "settings": ("quality.enabled=off", *options["settings"])}
 
 
@@ -300,7 +300,7 @@ def refuse_broad_folders(paths: tuple[str, ...]) -> None:
     for folder in (Path(path).resolve() for path in paths or (".",)):
         if folder in (Path.home().resolve(), Path(folder.anchor)):
             raise InvalidArgument(
-                f"{folder} is a whole disk or your home folder, so it is not indexed by itself.",
+                f"{folder} is a whole disk or your home folder, so a search does not index it.",
                 hint=f"Name a folder in it. To index all of it: lookfar index {quote(str(folder))}",
             )
 

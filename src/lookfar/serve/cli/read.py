@@ -43,11 +43,11 @@ _MOST_TOKENS = 20_000
 @click.option("--embeds", is_flag=True, help="Show embedded notes (![[Note]]) in place.")
 @click.option(
     "--at", default="", metavar="DATE",
-    help="As it was at the end of this day, week or month, such as yesterday or last week.",
+    help="Show it as it was at the end of this day, week or month (yesterday, last week).",
 )  # fmt: skip
 @click.option(
     "--find", default="", metavar="TEXT",
-    help="Only the parts with these words, this name or this /regex/.",
+    help="Show only the parts that contain these words, this name or this /regex/.",
 )  # fmt: skip
 @library_options
 def read(
@@ -81,7 +81,9 @@ def read(
             if find.strip():
                 found = _find(library, reading, clean_text(find).strip())
     if reading.state == "changed" and not as_json:
-        click.echo("This document changed since it was indexed; shown as it is now.", err=True)
+        click.echo(
+            "This document has changed since it was indexed. This is the current text.", err=True
+        )
     for warning in () if as_json else reading.warnings:
         click.echo(safe_name(f"Warning: {warning}"), err=True)
     if find.strip():
@@ -104,7 +106,7 @@ def _find(library: Library | RemoteLibrary, reading: Reading, text: str) -> Foun
 def _read_at(
     target: str, at: str, path: str, embeds: bool, as_json: bool, options: dict[str, Any]
 ) -> None:
-    """Print a text as it was indexed at a time, and say of when it is."""
+    """Print a text as it was indexed at a given time, and say when that was."""
     from lookfar.serve.tools.dates import end_of
 
     if embeds:
@@ -250,7 +252,7 @@ def why(file: str, root: str, query: str, as_json: bool, **options: Any) -> None
         ruling = library.why(clean_text(file))
         ranking = None
         if query and (ruling.admitted or ruling.indexed):
-            # Like a search, this first indexes new files; the ruling may change with them.
+            # why_not() first indexes new files, like a search, so the ruling may change.
             ranking = library.why_not(clean_text(query), ruling.uri)
             if ranking.verdict == "not_indexed":
                 ranking, ruling = None, library.why(clean_text(file))

@@ -1,4 +1,4 @@
-"""A library in a running daemon, called from a command: no start-up, the same answers.
+"""Call the library of a running daemon, which saves a command the start-up time.
 
 It never starts a daemon; if none runs, the command opens the library itself.
 """

@@ -69,7 +69,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory", "sources"
     type=click.Choice(("sensitive", "insensitive", "smart")),
     default="sensitive",
     show_default=True,
-    help="With literal and regex: whether case matters. smart: only if QUERY has upper case.",
+    help="With literal and regex: whether case matters (smart: only if QUERY has capitals).",
 )
 @click.option("--words", is_flag=True, help="With literal and regex: match whole words only.")
 @click.option(
@@ -91,7 +91,7 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory", "sources"
 @click.option("--paths", is_flag=True, help="Show only which documents match.")
 @click.option("--map", "as_map", is_flag=True, help="Show the short map that agents get.")
 @click.option(
-    "--count", is_flag=True, help="With literal and regex: show only the lines per document."
+    "--count", is_flag=True, help="With literal and regex: show only how many lines match."
 )
 @click.option("--prefix", default="", metavar="TEXT", help="Only URIs that start with this.")
 @click.option("--glob", default="", metavar="GLOB", help="Only URIs that match, like guide/**.")
@@ -103,22 +103,22 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory", "sources"
     "--tag",
     "tags",
     multiple=True,
-    help="Only documents with this tag or one below it. Repeatable; all must match.",
+    help="Only documents with this tag, or one nested in it. Repeatable; all must match.",
 )
 @click.option(
     "--where",
     "where",
     multiple=True,
     metavar="CONDITION",
-    help="Only documents whose property meets this, like status=active, due<2026-12-01, has:aliases"
-    " or missing:due. Repeatable; all must match.",
+    help="Only documents whose properties match, such as status=active, due<2026-12-01,"
+    " has:aliases or missing:due. Repeatable; all must match.",
 )
 @click.option(
     "--kind",
     "kinds",
     multiple=True,
     type=click.Choice(("docs", "code", "commits", "memory", "documents", "sources", "deps")),
-    help="Only this kind of source. Repeatable.",
+    help="Only this kind of document. Repeatable.",
 )
 @click.option("--docs", is_flag=True, help="Only documentation, like --kind docs.")
 @click.option(
@@ -128,21 +128,21 @@ _OUTSIDE_FOLDERS: Final = frozenset(("commits", "documents", "memory", "sources"
     metavar="NAME",
     help="Only this language, like python, code blocks in documents included. Repeatable.",
 )
-@click.option("--superseded", is_flag=True, help="Also memories that another one supersedes.")
+@click.option("--superseded", is_flag=True, help="Also show memories that a newer one supersedes.")
 @date_options("what changed")
 @commit_options
 @click.option("--as-of", type=int, metavar="N", help="Search an earlier generation of the index.")
 @click.option(
     "--hypothesis", default="", metavar="TEXT", help="A guess at the answer, to search by meaning."
 )
-@click.option("--full", is_flag=True, help="Show all hits in full, as in a pipe.")
+@click.option("--full", is_flag=True, help="Show all hits in full, as when the output is piped.")
 @click.option("--explain", is_flag=True, help="Show how each score was computed.")
 @library_options
 def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Find passages that answer QUERY, or list documents.
 
-    Without QUERY, the documents that match the filters are listed, newest first; a folder written
-    like a path (. or notes/) is then PATH.
+    Without QUERY, list the documents that match the filters, newest first. A first argument that
+    is written like a path (. or notes/) is then PATH.
     PATH is the folder to search (default: the current one); several are searched together.
     A folder that is not indexed yet is indexed first.
     """
@@ -189,14 +189,14 @@ def _check_words(query: str, filters: Filters, options: dict[str, Any]) -> None:
         context = click.get_current_context()
         if context.get_parameter_source("query") is ParameterSource.DEFAULT:
             raise click.MissingParameter(
-                "Filters alone list documents, like --tag NAME.",
+                "To list documents, give only filters, such as --tag NAME.",
                 ctx=context,
                 param_hint="'QUERY'",
                 param_type="argument",
             )
         raise InvalidArgument(
             "There is nothing to search for.",
-            hint="Write a question, or filters alone to list documents: lookfar search --tag NAME.",
+            hint="Write a question, or only filters to list documents: lookfar search --tag NAME.",
         )
 
 
@@ -299,7 +299,7 @@ def _write_matches(matches: Matches, options: dict[str, Any], as_json: bool) -> 
 
 
 def _is_folder(query: str) -> bool:
-    """Return whether a question is written like a path and is a folder; a bare word is a word."""
+    """Return whether the first argument is a folder, written like a path and not as a bare word."""
     is_path = query in (".", "..") or "/" in query or os.sep in query
     return is_path and Path(query).expanduser().is_dir()
 
@@ -310,7 +310,7 @@ def _check_folders(query: str, paths: tuple[str, ...]) -> tuple[str, ...]:
     if not words or "" in paths:
         return paths
     if len(paths) == 1 and not paths[0].replace("-", "").isalnum():
-        return paths  # It looks like a path: opening it reports what is wrong.
+        return paths  # It looks like a path, so opening it reports the error.
     folders = [path for path in paths if path not in words]
     full_query = " ".join((query, *words)).replace('"', "'")
     arguments = "".join(f" {quote(folder)}" for folder in folders)

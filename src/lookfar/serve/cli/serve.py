@@ -57,7 +57,9 @@ def mcp(path: tuple[str, ...], **options: Any) -> None:
 @click.option("--http", is_flag=True, help="Serve over HTTP. This is the default.")
 @click.option("--host", metavar="NAME", help="Address to listen on (serve.host).")
 @click.option("--port", type=int, metavar="N", help="Port to listen on (serve.port).")
-@click.option("--workers", type=int, metavar="N", help="Answering processes (serve.workers).")
+@click.option(
+    "--workers", type=int, metavar="N", help="Processes that answer questions (serve.workers)."
+)
 @click.option("--metrics", is_flag=True, help="Serve Prometheus metrics at /metrics.")
 @click.option("--access-log", is_flag=True, help="Log a line per request (serve.access_log).")
 @click.option("--log-file", metavar="FILE", help="Log to a file, not to stderr (serve.log_file).")
@@ -107,7 +109,7 @@ run = click.Command("run", callback=_serve_ragdocs, params=serve.params, hidden=
 
 
 def _announce(address: str) -> None:
-    # A browser cannot open the address that means all of this machine.
+    # 0.0.0.0 means every address of this machine; a browser cannot open it.
     address = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     page = address.removesuffix("mcp")
     click.echo(f"Serving {address}; the web page is at {page} (Ctrl-C to stop).", err=True)

@@ -41,16 +41,18 @@ from lookfar.serve.cli.options import examples, folder_argument, output_options
     default=None,
     help="Tell agents in AGENTS.md or CLAUDE.md to search with Lookfar, not grep (asks).",
 )
-@click.option("--skill", is_flag=True, help="Tell them in a skill (SKILL.md) instead.")
+@click.option(
+    "--skill", is_flag=True, help="Write these instructions as a skill (SKILL.md) instead."
+)
 @click.option(
     "--helpers/--no-helpers",
     default=None,
-    help="Claude Code: add a subagent that explores, and a hint after greps in vain (asks).",
+    help="Claude Code: add an explorer subagent, and a hint after greps without a match (asks).",
 )
 @click.option(
     "--packages/--no-packages",
     default=None,
-    help="Index the packages that the project uses, too (asks; off with --yes).",
+    help="Also index the packages that the project uses (asks; off with --yes).",
 )
 @click.option("--no-index", is_flag=True, help="Only edit files: no indexing, no test search.")
 @output_options

@@ -137,7 +137,7 @@ class SetupFlow:
                 self._report.add(Step(edit.target, "declined", edit))
 
     def _plan_client(self, client: Client, seen: set[Path]) -> Edit | None:
-        """Plan the change for a client; None if there is nothing to plan, or it is reported."""
+        """Plan the change for a client; None if its file is planned already, or after an error."""
         scope: Scope = self._scope or ("user" if client.user else "project")
         path = client.config_path(self._machine, scope, self._project)
         if path is None:
@@ -239,13 +239,13 @@ class SetupFlow:
         scope: Scope = self._scope or "user"
         folder, settings = self._machine.resolve("{claude_folder}"), "settings.json"
         if scope == "project" and self._project is not None:
-            # The command is valid on this machine only, and this file is not committed.
+            # The command is valid only on this machine, so choose a file that is not committed.
             folder, settings = self._project / ".claude", "settings.local.json"
         explorer, hint = folder / "agents" / "lookfar-explorer.md", folder / settings
         command = {"type": "command", "command": shlex.join((*self._launcher, edits.GREP_HINT))}
         hook = {"matcher": "Grep|Bash", "hooks": [{**command, "timeout": _HINT_SECONDS}]}
         for title, path, format, keys, entry, question in (
-            ("Explorer subagent", explorer, "agent", (), {}, "Add a subagent that finds places?"),
+            ("Explorer subagent", explorer, "agent", (), {}, "Add a subagent for searches?"),
             (
                 "Hint after greps", hint, "hook", _HOOK_KEYS, hook,
                 "Mention Lookfar to the agent after a grep that finds nothing?",
@@ -278,7 +278,7 @@ class SetupFlow:
     def _index_and_try(self, working: Sequence[Step]) -> tuple[dict[str, Any] | None, list[Trial]]:
         if self._project is None:
             self._report.say(
-                "There is no project here to index; agents index theirs when they search."
+                "There is no project here to index. Agents index their projects when they search."
             )
             return None, []
         from lookfar.serve.show import json_shapes, render
@@ -298,7 +298,7 @@ class SetupFlow:
         return json_shapes.report(report, str(folder.index_dir)), list(self._run_trials(working))
 
     def _offer_packages(self, wanted: bool | None) -> None:
-        """Offer to index the packages that the project uses; off unless the user says so."""
+        """Offer to index the packages that the project uses; do so only if the user agrees."""
         if wanted is False or self._project is None or (self._yes and not wanted):
             return
         try:
@@ -381,7 +381,9 @@ class SetupFlow:
         if not self._dry_run:
             self._backups.apply_undo(undo)
         state = "restored" if undo.exact else "removed"
-        note = "" if undo.exact else "It was changed since, so only our part was removed."
+        note = (
+            "" if undo.exact else "The file has changed since, so only Lookfar's part was removed."
+        )
         if undo.original:
             note += f" The original is in {undo.original}"
         self._report.add(
@@ -400,7 +402,9 @@ class SetupFlow:
             if sys.stdin.isatty():
                 raise
             if not default:
-                return False  # What is off by default needs an explicit answer.
+                return (
+                    False  # Without a terminal, a question with the default no is answered with no.
+                )
             raise ConfirmationNeeded(
                 "Confirmation is needed, and there is no terminal to ask on.",
                 hint="Add --yes, or --dry-run to look first.",

@@ -1,4 +1,4 @@
-"""``lookfar add``, ``update`` and ``sources``: what is searched besides the folders."""
+"""``lookfar add``, ``update`` and ``sources``: manage sources that are not indexed folders."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def add(
     """Fetch a source once, to search it offline.
 
     ORIGIN is a site (https://...), a repository (git+https://HOST/PATH@TAG), a tar or zip archive,
-    a folder, or a pack (lookfar pack makes one). Of a site, all pages below the address are
-    fetched. Searches of the folder PATH (default: the current one) include it from then on.
+    a folder, or a pack (lookfar pack makes one). From a site, all pages below the address
+    are fetched. Searches of the folder PATH (default: the current one) include it from then on.
 
     With --named and no ORIGIN, shows the sources that lookfar.toml of the folder PATH names, and
     fetches those that you confirm.
@@ -100,7 +100,7 @@ def add(
 def _add_named(path: str, yes: bool, as_json: bool, options: dict[str, Any]) -> None:
     """Show what a project names, ask about each entry, and fetch those that are confirmed.
 
-    If one cannot be fetched, the others are, and then the error is reported.
+    If one cannot be fetched, fetch the others first, and then report the error.
     """
     changes: list[SourceChange] = []
     failure: LookfarError | None = None
@@ -131,7 +131,7 @@ def _add_named(path: str, yes: bool, as_json: bool, options: dict[str, Any]) -> 
 
 
 def _describe_named(status: NamedStatus) -> list[str]:
-    """Return what an entry of ``lookfar.toml`` asks for, a line each."""
+    """Return what an entry of ``lookfar.toml`` asks for, as lines."""
     source = status.source
     lines = [f"{safe_name(source.name)}: {safe_name(source.origin)}"]
     if status.previous and status.previous != source.origin:
@@ -154,7 +154,7 @@ def _describe_named(status: NamedStatus) -> list[str]:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @library_options
 def update(names: tuple[str, ...], as_json: bool, **options: Any) -> None:
-    """Fetch what changed in the sources, and show it.
+    """Fetch the changes of the sources, and list them.
 
     NAME is a source as ``lookfar sources`` lists it (default: all that are not pinned).
     """
@@ -164,7 +164,7 @@ def update(names: tuple[str, ...], as_json: bool, **options: Any) -> None:
 
 
 class _ListingGroup(GuardedGroup):
-    """A group that lists where others print their help."""
+    """A command group that runs ``list`` if no command is named, instead of printing help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
@@ -213,9 +213,9 @@ def list_(path: str, as_json: bool, **options: Any) -> None:
 @yes_option
 @library_options
 def remove(name: str, yes: bool, as_json: bool, **options: Any) -> None:
-    """Delete what was fetched of a source, and its index.
+    """Delete the fetched files of a source, and its index.
 
-    NAME is the source, as listed. A folder elsewhere is not touched.
+    NAME is the source, as listed. If the source is a folder, its files are not touched.
     """
     with open_sources(options) as library:
         source = library.outside.get(name)
@@ -255,7 +255,7 @@ def unpin(name: str, as_json: bool, **options: Any) -> None:
 
 
 def open_sources(options: dict[str, Any]) -> AbstractContextManager[Library]:
-    """Open the sources with the settings of the user; no folder is searched."""
+    """Open the sources with the settings of the user, without a folder."""
     from lookfar.library import Library
 
     settings = dict(parse_settings(options["settings"]))
@@ -265,7 +265,7 @@ def open_sources(options: dict[str, Any]) -> AbstractContextManager[Library]:
 
 
 def _describe(source: OutsideSource, state: str) -> list[str]:
-    """Return a row of the table, which escapes what a terminal would act on."""
+    """Return a row of the table."""
     from lookfar.serve.show.render import format_size
 
     states = [state] if state else []
@@ -285,7 +285,7 @@ def _write_changes(changes: list[SourceChange], as_json: bool) -> None:
         return
     for change in changes:
         counts = [("added", change.added), ("changed", change.changed), ("removed", change.removed)]
-        # The files of a folder elsewhere are compared by every search, not by an update.
+        # Every search compares the files of a folder, so an update does not.
         is_folder = change.source.kind == "folder"
         same = how_many(change.source.files, "file") if is_folder else "no changes"
         named = ", ".join(f"{len(uris):,} {verb}" for verb, uris in counts if uris) or same

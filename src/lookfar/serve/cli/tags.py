@@ -21,7 +21,7 @@ _LONGEST_SHOWN = 30
 
 @contextmanager
 def _open_indexed(path: str, options: dict[str, Any]) -> Iterator[Library]:
-    """Open a folder, and index it if it never was."""
+    """Open a folder, and index it if it has no index."""
     with open_library((path,), options) as library:
         with progress.show_progress(", ".join(library.collections), at_once=False):
             library.first_index()
@@ -35,8 +35,8 @@ def _open_indexed(path: str, options: dict[str, Any]) -> Iterator[Library]:
 def tags(path: str, as_json: bool, **options: Any) -> None:
     """List the tags of a folder, with the number of documents.
 
-    A tag counts the documents with a tag below it, too. PATH is the folder (default: the current
-    one); it is indexed first if it never was.
+    The number of a tag includes documents with a tag nested in it. PATH is the folder (default:
+    the current one); it is indexed first if it has no index.
     """
     with _open_indexed(path, options) as library:
         counts = library.tags()
@@ -55,7 +55,7 @@ def properties(path: str, as_json: bool, **options: Any) -> None:
     """List properties with their most frequent values.
 
     These are the front matter and inline fields of notes, and the metadata of inserted documents.
-    PATH is the folder (default: the current one); it is indexed first if it never was.
+    PATH is the folder (default: the current one); it is indexed first if it has no index.
     """
     with _open_indexed(path, options) as library:
         listed = library.properties()

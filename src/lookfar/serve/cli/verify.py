@@ -43,7 +43,7 @@ _STEPS = {
 @folder_argument(several=True)
 @click.option(
     "--repair", is_flag=True,
-    help="Rebuild what is damaged from the sources; of databases, save what is intact.",
+    help="Rebuild damaged parts from the sources; of a database, save the intact documents.",
 )  # fmt: skip
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @library_options
@@ -90,8 +90,8 @@ def _report(results: Sequence[Verified], path: str, repair: bool) -> None:
     write(render.printed([line for result in results for line in _describe(result)]))
     if any(result.left for result in results):
         hint = (
-            "What could not be repaired has no source on this machine. Restore a backup of its"
-            " folder, or import an export. Nothing of it was removed."
+            "The rest cannot be repaired, because there is no source for it on this machine."
+            " Restore a backup of its folder, or import an export. Nothing was removed."
             if repair
             else f"To repair it, run: lookfar verify {path} --repair"
         )

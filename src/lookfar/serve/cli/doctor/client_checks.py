@@ -1,4 +1,4 @@
-"""Checks of the programs that take part: the daemon and the clients that setup configured."""
+"""Check the daemon and the clients that ``lookfar setup`` configured."""
 
 from __future__ import annotations
 

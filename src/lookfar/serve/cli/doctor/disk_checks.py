@@ -1,4 +1,4 @@
-"""Checks of where indexes are stored: permissions, free space, file system and SQLite."""
+"""Check the place where indexes are stored: permissions, free space, file system and SQLite."""
 
 from __future__ import annotations
 

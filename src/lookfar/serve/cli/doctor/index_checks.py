@@ -1,4 +1,4 @@
-"""Checks of what answers searches: the model, the index, the file watcher and git."""
+"""Check what searches depend on: the model, the index, the file watcher and git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the installation: Python, the packages that Lookfar needs, and the settings."""
+"""Check the installation: Python, the packages that Lookfar needs, and the settings."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _list_grammars() -> tuple[list[str], Callable[[str], object]]:
 
 
 def _try_all(names: list[str] | tuple[str, ...], load: Callable[[str], object]) -> dict[str, str]:
-    """Return why each name that does not load fails."""
+    """Load each name, and return the errors of those that fail."""
     failures = {}
     for name in names:
         try:

@@ -39,7 +39,7 @@ def run_checks(subject: Subject, *, deep: bool, fix: bool) -> Iterator[Finding]:
         folder["index"] = partial(index_checks.check_index, deep=True)
     try:
         yield from _run(_PROGRAM.items(), subject, fix)
-        if _can_open(subject):  # If not, the check of the settings has reported why.
+        if _can_open(subject):  # Otherwise check_settings() has reported the reason.
             yield from _run(folder.items(), subject, fix)
         yield from _run(_DAEMON.items(), subject, fix)
     finally:
