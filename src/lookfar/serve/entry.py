@@ -22,7 +22,7 @@ def main() -> None:
 
 
 def _read_names_as_utf8() -> None:
-    """Start again in UTF-8 mode if the locale would give files other names than UTF-8 does."""
+    """Restart in UTF-8 mode if the locale has another encoding for file names."""
     if sys.getfilesystemencoding() != "utf-8":
         from lookfar.config.environment import child_environment
 

@@ -375,7 +375,7 @@ def test_the_way_from_one_definition_to_another(
         ]
         assert data(result)["complete"]
         back = said(agent.call("related", target="helper", to="run"))
-        assert "But run reaches helper: swap them." in back
+        assert "But run reaches helper: ask for that direction." in back
         assert (
             "to cannot be combined with kinds"
             in (agent.refused("related", target="run", to="helper", kinds=["callers"])["message"])

@@ -14,7 +14,7 @@ from lookfar.serve.daemon import endpoint, relay
 from lookfar.serve.daemon.session_options import add_docs, build_session_options
 
 FAIL_FAST: Final = frozenset({"anvil"})
-"""Toolsets whose systems do not start if their folder is missing."""
+"""Toolsets of systems that do not start if their folder is missing."""
 _NO_FOLDER: Final = 3
 """The exit code of ``NotFound``."""
 SERVICES: Final = "lookfar.serve.daemon.services:services"
@@ -38,9 +38,9 @@ def run_mcp(paths: tuple[str, ...], given: Mapping[str, Any]) -> int:
 
 
 def find_missing_folder(paths: Sequence[str], options: Mapping[str, Any]) -> str | None:
-    """Return a folder that does not exist, for toolsets whose systems do not start without it.
+    """Return the first missing folder, for toolsets of systems that do not start without it.
 
-    With other toolsets the server starts, and each call reports what is wrong.
+    With other toolsets the server starts, and each call reports the error.
     """
     toolset = options["settings"].get("serve.toolset")
     if not toolset or not FAIL_FAST.issuperset(toolset):

@@ -45,8 +45,8 @@ _LOGIN_FOLDERS: Final = "/run/user"
 _HOME_VARIABLES: Final = ("HOME", "USERPROFILE", "LOCALAPPDATA", "APPDATA")
 _SETTINGS_PREFIXES: Final = ("LOOKFAR_", "XDG_", "MSRL_")
 _SETTINGS_VARIABLES: Final = (*_HOME_VARIABLES, OPENAI_KEY)
-"""With the prefixes: the variables that settings are read from. The key of OpenAI is used where
-its presence chooses a model (toolset document-db); it is never logged or written to a file."""
+"""Besides those with the prefixes, the variables that settings are read from. If OpenAI's key is
+set, the toolset document-db uses OpenAI's model; the key is never logged or written to a file."""
 _LOGS: Final = "See its log: lookfar daemon logs"
 
 
@@ -119,7 +119,7 @@ def make_request(
     """Make a request with the working directory and environment of this process."""
     try:
         cwd = os.getcwd()
-    except FileNotFoundError:  # It was deleted; whichever code needs it reports that.
+    except FileNotFoundError:  # It was deleted; the code that needs it reports that.
         cwd = ""
     env = {
         name: value
@@ -271,7 +271,7 @@ class _Unreachable(Exception):
 def find(request: ClientRequest) -> Connection | None:
     """Connect to a running daemon of this build; return ``None`` if there is none."""
     if not os.path.lexists(runtime_path()):
-        return None  # There may be nowhere to create it, and commands need no daemon.
+        return None  # Creating it may be impossible, and commands work without a daemon.
     request.build = build()
     try:
         connection = _handshake(runtime_folder(), request, _ANSWER_SECONDS)
@@ -509,7 +509,7 @@ def daemon_stop(timeout: float = 10.0) -> bool:
             sock.sendall(request.encode())
         for step, wait in ((None, timeout), (signal.SIGTERM, 2.0), (kill, 5.0)):
             if step is not None and pid:
-                with suppress(OSError):  # Windows has no error of its own for a process that ended.
+                with suppress(OSError):  # Windows raises a plain OSError for a process that ended.
                     os.kill(pid, step)
             if _has_ended(sock, wait):
                 return True

@@ -2,7 +2,7 @@
 
 However many sessions use a folder, it has one index, one model and one file watcher. A folder that
 was not used for a while releases its model; one that no session has open is closed later.
-The file watcher starts once there is an index, which some toolsets have built when they begin.
+The file watcher starts once there is an index; some toolsets build it when a session begins.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CLOSE_SECONDS = 600.0
 
 @dataclass(slots=True, eq=False)
 class _Shared:
-    """An open folder and the databases that use its model, or only databases; and who uses them."""
+    """An open folder with the databases that use its model, or databases alone."""
 
     folder: Folder | None
     databases: Databases
@@ -52,7 +52,7 @@ class _Shared:
     calls: int = 0
     listeners: list[tuple[Changes, str]] = field(default_factory=list)
     watch: WatchChoices | None = None
-    """Which of its users want it watched; None for databases alone."""
+    """Which sessions want the folder watched; None for databases alone."""
 
     @property
     def busy(self) -> bool:
@@ -108,8 +108,8 @@ class Pool:
         """Open the folders of one session, or databases alone if there are no ``paths``.
 
         ``changes`` is notified when documents of the folders change. With ``index_at_start``,
-        folders without an index are indexed in the background; with ``follow_at_start``, those
-        whose settings ask to index changes without a search. ``readers`` answer its questions.
+        folders without an index are indexed in the background; with ``follow_at_start``, folders
+        are watched from the beginning if their settings allow it. ``readers`` answer questions.
         """
         used: list[_Shared] = []
         try:
@@ -162,7 +162,7 @@ class Pool:
 
     def _acquire_folder(self, folder: Folder) -> _Shared:
         databases = Databases(lambda: folder.settings, lambda: folder.embedder)
-        # Whether a session may write is a matter of the session, not of the folder.
+        # Permission to write belongs to a session, not to the folder that sessions share.
         settings = replace(folder.settings, serve=replace(folder.settings.serve, write=False))
         watch = WatchChoices(folder)
         opened = _Shared(folder, databases, (folder.root.path, settings), watch=watch)
@@ -184,7 +184,7 @@ class Pool:
             if not uses_second_model(settings) or find_quality_model(settings.quality) is None:
                 return
         except LookfarError:
-            return  # The status of a collection says why.
+            return  # The status of a collection shows the error.
         with self._lock:
             if self._embedding is None and not self._closed.is_set():
                 from lookfar.collections.embedding import BackgroundEmbedding

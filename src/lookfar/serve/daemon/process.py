@@ -467,7 +467,7 @@ def _bad_request(why: str) -> _Refusal:
 
 def _memory_bytes() -> int | None:
     """Return the resident memory of this process, or None where the system does not report it."""
-    # Imported here: a daemon that finds another one must end at once.
+    # Imported here, so that a daemon that finds another one ends at once.
     from lookfar.index.child_memory import THIS_PROCESS, resident_bytes
 
     return resident_bytes(os.getpid(), THIS_PROCESS) or None

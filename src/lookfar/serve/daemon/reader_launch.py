@@ -1,7 +1,7 @@
 """Start reader processes, so that they share as much memory as possible.
 
-On Linux a process that has imported everything and opened nothing forks the readers: what it
-imported is in memory once. Elsewhere, and where that fails, every reader is started on its own.
+On Linux, a process that has imported everything and opened nothing forks the readers, so they share
+the imported modules. On other systems, or if that fails, each reader is started on its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Child(Protocol):
     output: IO[bytes]
 
     def wait(self, seconds: float) -> bool:
-        """Return whether the process has ended, after at most so many seconds."""
+        """Wait at most this many seconds, and return whether the process has ended."""
 
     def kill(self) -> None:
         """End the process at once."""
@@ -68,7 +68,7 @@ class Launcher:
             return _Spawned()
 
     def close(self) -> None:
-        """End the process that forks readers; the readers themselves go on."""
+        """End the process that forks readers; the readers keep running."""
         with self._lock:
             self._close_nursery()
 

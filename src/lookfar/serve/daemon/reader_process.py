@@ -51,7 +51,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The server handles Ctrl-C.
     messages = os.dup(0)
     outcomes = os.dup(1)
-    os.dup2(2, 1)  # What a library prints must not break the frames.
+    os.dup2(2, 1)  # Output that a library prints must not corrupt the messages.
     _run(FileIO(messages, "r"), FileIO(outcomes, "w"))
 
 
@@ -63,11 +63,11 @@ def fork_readers(descriptor: int) -> None:
     if sys.platform == "win32":
         raise NotImplementedError("Windows cannot fork.")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Readers that ended leave nothing behind.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Readers that end do not become zombies.
     for module in _PRELOADED:
         import_module(module)
     gc.collect()
-    gc.freeze()  # A collection must not touch, and so copy, what is shared.
+    gc.freeze()  # Garbage collection would touch, and so copy, shared memory.
     control = socket.socket(fileno=descriptor)
     while True:
         received, descriptors, _, _ = socket.recv_fds(control, 1, 1)
@@ -116,13 +116,13 @@ class _ReaderCall:
         self.client = client
 
     def check(self) -> None:
-        """The server checks, and ignores the answer of a cancelled call."""
+        """Do nothing: the server checks, and ignores the answer of a cancelled call."""
 
     def report(self, _: Progress) -> None:
-        """A reader indexes nothing."""
+        """Do nothing: a reader indexes nothing."""
 
     def confirm(self, question: str) -> bool:
-        raise WriterNeeded(f"a client is to be asked: {question}")
+        raise WriterNeeded(f"only the server can ask the client: {question}")
 
 
 class Reader:
@@ -145,13 +145,13 @@ class Reader:
         self._tools = _load_tools(config.load(root, opening.settings, opening.env))
 
     def answer(self, task: Task) -> Outcome:
-        """Answer a call, or say why the server has to."""
+        """Answer a call, or return why the server has to."""
         token = REACHABLE.set(task.reachable)
         try:
             with read_only(task.notes):
                 result = self._run(task)
         except (WriterNeeded, LookfarError) as error:
-            # Errors are the server's to report: it may repair what is wrong, or know more.
+            # The server reports errors: it may repair the cause, or know more about it.
             return Outcome(task.number, reason=f"{type(error).__name__}: {error}")
         except Exception as error:
             reason = "".join(traceback.format_exception(error))

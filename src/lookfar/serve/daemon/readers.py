@@ -32,18 +32,18 @@ _log = logging.getLogger(__name__)
 _CHECK_SECONDS: Final = 0.1
 """How often a waiting call checks whether it was cancelled."""
 _TASKS: Final = 2
-"""Tasks of a reader at a time: one waits in its pipe, so that it need not wait for the server."""
+"""Tasks sent to a reader at once. The second waits in the pipe, so the reader is never idle."""
 _STOP_SECONDS: Final = 1.0
 """How long a reader may take to exit before it is killed."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 30.0
-"""Bounds of the pause before a reader is replaced; it doubles while readers keep dying."""
+"""Limits of the pause before a reader is replaced; it doubles while readers keep dying."""
 _STABLE_SECONDS: Final = 10.0
-"""A reader that lived so long did not die of its start."""
+"""After this time, the death of a reader is not counted as a failed start."""
 _TEND_SECONDS: Final = 1.0
-"""How often readers that wait are looked after."""
+"""How often idle readers are checked."""
 _REST_SECONDS: Final = 120.0
-"""After so long without a call, readers release their models."""
+"""How long readers keep their models without a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a reader made of a task."""
+    """The result of a task, or the reason why there is none."""
 
     number: int
     result: Result | None = None
@@ -96,11 +96,11 @@ class Outcome:
 
 
 READY: Final = "ready"
-"""The first message of a reader."""
+"""The message that a reader sends when it has started."""
 
 
 def get_key(tool: Tool) -> str:
-    """Return the name of a tool among all tools that readers know."""
+    """Return a name of the tool that is unique over all toolsets."""
     return f"{tool.input.__module__}:{tool.name}"
 
 
@@ -171,7 +171,7 @@ class Readers:
         if outcome.unexpected:
             _log.warning("reader %d could not answer: %s", reader.pid, outcome.reason)
         elif outcome.reason:
-            _log.debug("reader %d leaves a call to the server: %s", reader.pid, outcome.reason)
+            _log.debug("reader %d passes a call back to the server: %s", reader.pid, outcome.reason)
         return outcome
 
     def _choose(self) -> _Reader | None:
@@ -218,7 +218,7 @@ class Readers:
         reader.end()
 
     def _rest_if_unused(self) -> None:
-        """Have the readers release their models if there was no call for a while."""
+        """Tell the readers to release their models if there was no call for a while."""
         with self._lock:
             if self._resting or time.monotonic() - self._used < _REST_SECONDS:
                 return
@@ -229,7 +229,7 @@ class Readers:
                 reader.send(Rest())
 
     def describe(self) -> Json:
-        """Return how the readers are, for the status."""
+        """Return the number of readers and of their answers, for the status."""
         with self._lock:
             pids = [reader.pid for reader in self._all]
         return {
@@ -277,11 +277,11 @@ class _Reader:
         self._child = child
         self.pid = child.pid
         self._writing = threading.Lock()
-        # Two locks: who sends a large task must not keep outcomes from being received.
+        # Two locks, so that outcomes can be received while a large task is being sent.
         self._lock = threading.Lock()
         self._pending: dict[int, _Pending] = {}
         self._gone = False
-        with suppress(OSError):  # If it is dead already, waiting for it notices.
+        with suppress(OSError):  # If it is dead already, wait_until_ready() notices.
             self.send(opening)
 
     @property
@@ -313,7 +313,7 @@ class _Reader:
     def receive_outcomes(self, tend: Callable[[], None]) -> None:
         """Hand outcomes to the threads that wait for them, until the process ends.
 
-        ``tend`` is called now and then.
+        While there are none, ``tend`` is called once a second.
         """
         try:
             while True:

@@ -59,7 +59,7 @@ def run(
     started, ``in_process`` serves the session instead; nothing has been read from stdin by then.
     """
     if not (_is_open(_STDIN) and _is_open(_STDOUT)):
-        return 0  # There is no client, and a socket would get the free descriptor.
+        return 0  # There is no client. A socket would get the descriptor 0 or 1.
     request = make_request("mcp", paths, options)
     try:
         try:
@@ -229,7 +229,7 @@ class Relay:
             if "method" in message and "id" in message
         }
         if messages and not requests and self._link is None:
-            return  # Not worth starting a daemon; what must be replayed is stored.
+            return  # No reason to start a daemon; messages to replay are stored.
         try:
             for _ in range(_MOST_TRIES):
                 link = self._connect(line)
@@ -297,7 +297,7 @@ class Relay:
             with self._changed:
                 if key:
                     self._replayed.add(key)
-            with suppress(OSError):  # The daemon died again; sending the waiting line notices.
+            with suppress(OSError):  # The daemon died again; sending ``waiting`` fails, too.
                 link.sendall(line)
             # One by one: nothing may be sent before initialize has been answered.
             deadline = time.monotonic() + _REPLAY_SECONDS
@@ -341,7 +341,7 @@ class Relay:
     def _end(self) -> None:
         """After stdin has ended, wait for pending answers and close the connection.
 
-        It is not closed before, because the daemon would cancel the pending requests.
+        Closing it earlier would make the daemon cancel the pending requests.
         """
         with self._changed:
             self._ending = True
@@ -373,8 +373,8 @@ class Relay:
             if reader.poll(1000):
                 os._exit(0)  # The client no longer reads.
             idle = time.monotonic() - max(closed_at, self._answered)
-            # The regular end comes first. This is for a daemon or a client that does not read
-            # and so blocks the other threads.
+            # Usually _end() has ended the process by now, unless a daemon or client that does not
+            # read blocks the other threads.
             if idle > GRACE_SECONDS + (START_SECONDS if self._starting else 2.0):
                 os._exit(0)
 

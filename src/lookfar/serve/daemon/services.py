@@ -62,7 +62,7 @@ METHODS = (
 )
 """The methods of a library that the command line may call."""
 _LIGHT = ("about", "statuses")
-"""Methods that compute next to nothing, and so do not wait for a turn."""
+"""Methods that compute almost nothing, so they run without waiting for other calls."""
 
 _SESSION_THREADS: Final = 16
 """Concurrent calls of one session, so that it cannot use up the threads of others."""
@@ -156,7 +156,7 @@ def load_request_settings(request: ClientRequest, root: str | None = None) -> co
 
 
 def log_foreign(settings: config.Settings) -> None:
-    """Log which files of another system are in force, and which of their settings are not."""
+    """Log which configuration files of another system apply, and which settings have no effect."""
     foreign = settings.foreign
     if foreign.files:
         _log.info("configuration of %s: %s", foreign.system, ", ".join(map(str, foreign.files)))

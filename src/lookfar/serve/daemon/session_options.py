@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 class SessionOption(NamedTuple):
     flag: str
     name: str
-    """The key under which its value is passed on."""
+    """The key of its value in a request."""
     help: str
     setting: str = ""
     """The setting that it overrides, if any."""

@@ -22,8 +22,8 @@ _NUMBERS: Final = (signal.SIGINT, signal.SIGTERM)
 def exit_on_signals(close: Callable[[], None]) -> Iterator[None]:
     """Call ``close`` and end the process when it is interrupted or terminated.
 
-    Must be used in the main thread. Another thread does it, because Python runs handlers in the
-    main thread, which would not notice a signal that arrives right before it begins to wait.
+    Must be used in the main thread. Another thread calls ``close``: Python runs signal handlers in
+    the main thread, which would miss a signal that arrives just before it begins to wait.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)

@@ -32,7 +32,7 @@ class WatchChoices:
         self._eager = False
 
     def join(self, session: object, *, eager: bool = False) -> None:
-        """Add a session; an eager one does not wait for its first call after the index is there."""
+        """Add a session; for an ``eager`` one, watching starts without waiting for a first call."""
         with self._lock:
             self._eager |= eager
             self._sessions.append(session)

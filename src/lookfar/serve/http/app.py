@@ -54,7 +54,7 @@ _QUERY: Final = "query_documents"
 _CALL: Final = "tools/call"
 _UNDER_WAY: Final[tuple[str, Kind]] = ("Requests being answered.", "gauge")
 _RAGDOCS: Final = ("ragdocs",)
-"""The toolset of the system whose HTTP routes these are."""
+"""The toolset whose system has the HTTP routes below."""
 
 
 def make_app(
@@ -72,7 +72,7 @@ def make_app(
     """Make the application of one server; ``tools`` are keyed by the names clients see.
 
     Event streams end when ``stopping`` returns true, so that the server can shut down. ``stop``
-    says before that whether the server still wants requests. ``sign_in`` checks the tokens of an
+    says whether load balancers should still send requests. ``sign_in`` checks the tokens of an
     issuer.
     """
     caller = rest.Tools(session, tools, watch)
@@ -266,7 +266,7 @@ def _record_calls(
         name = params.get("name")
         visit = get_visit(ctx.request.scope) if ctx.request is not None else None
         if visit is not None and visit.grant is not None:
-            # The owner of a session may have got another token since it began.
+            # The owner may use another token than when the session began.
             visit.grant.limit_reach(changes=False)
         if ctx.method != _CALL or not isinstance(name, str) or name not in tools:
             return await call_next(ctx)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 _BURST_SECONDS: Final = 2.0
-"""A client may exceed its rate by what accumulates in this time."""
+"""A burst may use the requests of this many seconds at once."""
 _MAX_CLIENTS: Final = 10_000
 
 

@@ -52,7 +52,7 @@ class Grant:
     token: Token | None = None
     """The record of a token that ``lookfar tokens`` manages."""
     explain_write: Callable[[str], WriteHelp] = lambda _: _HELP
-    """Returns how to get a token that may change a folder, or for ``""`` all that it may read."""
+    """Returns how to get a token that may change a folder; ``""`` means all that it may read."""
 
     @property
     def reads_more(self) -> bool:
@@ -60,13 +60,13 @@ class Grant:
         return not self.may_write or (bool(self.writable) and self.writable != self.collections)
 
     def limit_reach(self, *, changes: bool) -> None:
-        """Let the current task and those it starts reach only what a call of this kind may."""
+        """Limit the current task and those it starts to the collections that this grant allows."""
         REACHABLE.set(self.writable if changes else self.collections)
 
 
 def grant_for(token: Token) -> Grant:
     """Return what a token of ``lookfar tokens`` allows."""
-    # A name may be reused for a token with access to less, so the whole record identifies it.
+    # A name may be reused for a token with less access, so the whole record identifies the owner.
     owner = Owner(repr((token.name, token.sha256, token.collections)))
     return Grant(
         token.name, owner, token.may_write, token.collections, token.collections, token=token

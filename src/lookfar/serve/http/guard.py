@@ -1,9 +1,9 @@
 """The guard around everything that is served over HTTP, including routes that are added later.
 
-It refuses requests that name another host (421) or come from a page of another site (403), requests
-without a valid token where tokens are required (401) or with one that allows nothing (403), too
-many (429, 503), too large (413) or too slow (408) ones, and responses that take too long (504).
-Request bodies are read here completely.
+It refuses requests that name another host (421), come from a page of another site (403), lack a
+valid token where one is required (401), have a token that allows nothing (403), are too many (429,
+503), too large (413) or too slow (408), or take too long to answer (504). It reads request bodies
+completely.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _log = logging.getLogger("lookfar.http")
 _ID: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.A)
 _WRONG_TOKENS_PER_SECOND: Final = 2.0
 _BODIES: Final = 4
-"""Bodies of the largest size that may be in memory at the same time."""
+"""How many bodies of the largest size may be in memory at once."""
 _STREAMS: Final = 4
 """Streams allowed per concurrent request: they are long but cost little."""
 _DRAIN_SECONDS: Final = 2.0
@@ -112,7 +112,7 @@ class Guard:
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         visit = Visit(_request_id(scope), scope["method"])
         scope[KEY] = visit
-        REQUEST_ID.set(visit.id)  # For this task, which handles one request.
+        REQUEST_ID.set(visit.id)  # Applies to this task, which handles one request.
         extra = [(b"x-request-id", visit.id.encode("ascii")), *self._cors_headers(scope)]
 
         async def respond(message: Message) -> None:
@@ -151,12 +151,12 @@ class Guard:
             return
         if scope["path"] not in self._rules.open or scope["method"] not in ("GET", "HEAD"):
             await self._authorize(visit, scope)
-        # A load balancer probes from the address that its clients' requests come from, too.
+        # Probes have no limit: they come from the load balancer, like the requests of its clients.
         if scope["path"] not in PROBES:
             client = visit.grant.client if visit.grant else _client_address(scope)
             self._limit(self._rate, client, "Too many requests", "serve.requests_per_second")
         stream = scope["path"] in self._rules.streams
-        # A server that is busy is alive: restarting it would cut off its answers.
+        # /livez needs no slot: a busy server is alive, and must not be restarted.
         slot = nullcontext() if scope["path"] == LIVE else self._reserve_slot(stream)
         with slot, self._reserve_memory() as memory:
             await body.read(self._rules, memory)
@@ -229,7 +229,7 @@ class Guard:
             visit.reason = reason
             raise self._make_refusal(reason)
         visit.grant = grant
-        # Set for this task and those it starts, including an MCP session that begins here.
+        # Applies to this task and those it starts, including an MCP session that begins here.
         grant.limit_reach(changes=False)
 
     async def _find_grant(self, presented: str, scope: Scope) -> tuple[Grant | None, str]:

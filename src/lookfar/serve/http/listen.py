@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("lookfar.server")
 _DRAIN_STEP_SECONDS: Final = 0.1
-"""How often a draining server looks whether it was interrupted again."""
+"""How often a draining server checks whether it was interrupted again."""
 _KEEP_ALIVE_SECONDS: Final = 60
 """How long a connection without requests stays open."""
 _HEAD_SECONDS: Final = 10.0
@@ -71,7 +71,7 @@ class TokenNeeded(LookfarError):
 
 
 class _Server(uvicorn.Server):
-    """A server that stops in order: new requests go elsewhere, streams end, answers finish."""
+    """A server that stops in steps: it accepts no requests, ends streams and finishes answers."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop at the first signal, and at once at the second one."""
         if sig == signal.SIGINT:
-            self._drains = False  # Ctrl-C comes from a keyboard, not from a load balancer.
+            self._drains = False  # After Ctrl-C there is no load balancer to wait for.
             super().handle_exit(sig, frame)
         # Uvicorn would repeat SIGTERM at the end, which kills the process before it closes its
         # index and writes the end of its log.
@@ -103,7 +103,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            # Not before: until uvicorn handles signals, one would end the process without order.
+            # Not earlier: before uvicorn handles signals, a signal would kill the process.
             self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -245,7 +245,7 @@ def listen(request: ClientRequest, on_ready: Callable[[str], None]) -> None:
                 write=offer.write,
                 changes=changes,
                 index_at_start=offer.index_at_start,
-                # A change before the first search would otherwise leave no earlier version.
+                # Watch from the start, so that changes before the first search are kept, too.
                 follow_at_start=True,
                 readers=readers,
             )
@@ -313,7 +313,7 @@ def _configure(app: Any, settings: ServeSettings) -> uvicorn.Config:
         lifespan="on",
         ws="none",
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-        # A whole number in its signature, but only compared with the time that has passed.
+        # Declared as int, but uvicorn only compares it with a time, so fractions work.
         timeout_graceful_shutdown=settings.grace_seconds,  # type: ignore[arg-type]
     )
 
@@ -324,7 +324,7 @@ async def _serve(server: _Server, bound: socket.socket, changes: Changes) -> Non
 
 
 def _start_readers(request: ClientRequest, roots: list[str], workers: int) -> Readers | None:
-    """Start the processes that answer questions; none if this process is to answer alone."""
+    """Start the processes that answer questions; none if this process answers alone."""
     if workers == 1:
         return None
     return Readers(Opening(tuple(roots), read_overrides(request), request.env), workers)

@@ -58,8 +58,8 @@ class JsonLines(logging.Formatter):
 class _StderrHandler(logging.Handler):
     """Writes to the descriptor of stderr, past the locks of its stream and of this handler.
 
-    While stderr is not read, the thread that writes is stuck. It must hold nothing then that the
-    interpreter waits for at its end. Only that one thread writes, so no lock is needed.
+    While nothing reads stderr, the writing thread blocks. It must not hold a lock then that the
+    interpreter acquires at exit. Only this thread writes, so it needs no lock.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -70,7 +70,7 @@ class _StderrHandler(logging.Handler):
         self.lock = None
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Write a record; since Python 3.13 the inherited method cannot do without a lock."""
+        """Write a record; since Python 3.13 the inherited method needs a lock."""
         wanted = bool(self.filter(record))
         if wanted:
             self.emit(record)

@@ -1,4 +1,4 @@
-"""The states that metrics report besides counts of requests: collections, workers, the process."""
+"""The metrics that are not about requests: collections, workers and the process."""
 
 from __future__ import annotations
 
@@ -29,21 +29,26 @@ _COLLECTION_ROWS: Final[tuple[tuple[str, str, Kind, Callable[[Status], float]], 
     ("generations", "Generations that are kept.", "gauge", lambda s: len(s.generations)),
     ("index_bytes", "Size of the index on disk.", "gauge", lambda s: s.disk_bytes),
     ("index_exists", "Whether there is an index.", "gauge", lambda s: s.indexed),
-    ("index_current", "Whether the index fits the settings.", "gauge", lambda s: s.current),
+    (
+        "index_current",
+        "Whether the index was built with the current settings.",
+        "gauge",
+        lambda s: s.current,
+    ),
     ("index_held", "Whether a rollback holds the index.", "gauge", lambda s: s.held is not None),
     ("failed_files", "Files that could not be indexed.", "gauge", lambda s: len(s.failures)),
 )
 _WATCHER_ROWS: Final[tuple[tuple[str, str, Kind, Callable[[Watching], float]], ...]] = (
     ("watcher_running", "Whether the folder is watched.", "gauge", lambda w: w.running),
-    ("watcher_healthy", "Whether no change is missed.", "gauge", lambda w: w.healthy),
+    ("watcher_healthy", "Whether every change is noticed.", "gauge", lambda w: w.healthy),
     ("watcher_queued", "Changes that are not indexed yet.", "gauge", lambda w: w.queued),
-    ("watcher_passes_total", "Passes after changes.", "counter", lambda w: w.passes),
+    ("watcher_passes_total", "Indexing passes after changes.", "counter", lambda w: w.passes),
 )
 _WORKER_ROWS: Final[tuple[tuple[str, str, str, Kind], ...]] = (
-    ("wanted", "workers_wanted", "Processes that should answer questions.", "gauge"),
-    ("running", "workers_running", "Processes that answer questions.", "gauge"),
-    ("answered", "worker_answers_total", "Questions that they answered.", "counter"),
-    ("replaced", "workers_replaced_total", "Processes that died and were replaced.", "counter"),
+    ("wanted", "workers_wanted", "Workers that should run.", "gauge"),
+    ("running", "workers_running", "Workers that run.", "gauge"),
+    ("answered", "worker_answers_total", "Questions that workers answered.", "counter"),
+    ("replaced", "workers_replaced_total", "Workers that died and were replaced.", "counter"),
 )
 
 
@@ -116,7 +121,7 @@ def _make_family(name: str, help_text: str, kind: Kind, values: Mapping[str, Any
 
 
 def _read_process() -> Iterator[Family]:
-    """Return what dashboards expect of every process, under its usual names."""
+    """Return the metrics of a process that dashboards expect, under their usual names."""
     version: Labels = (("version", __version__),)
     yield Family("lookfar_build_info", "The running version.", "gauge", [(version, 1)])
     yield _make_single("process_start_time_seconds", "When the process started.", _STARTED)

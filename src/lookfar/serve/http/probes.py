@@ -25,7 +25,7 @@ from lookfar.serve.http.visits import LIVE, READY
 from lookfar.serve.tools.tool import Session
 
 _KEEP_SECONDS: Final = 0.5
-"""How long the state of the index is taken for granted."""
+"""How long a check of the index is reused."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Probes:
     async def _check(self) -> str:
         """Return why the index cannot be used, as checked within the last half second.
 
-        The probe needs no token, so many requests must not cause many questions to the store.
+        The probe needs no token, so many requests must not cause many queries of the store.
         """
         async with self._checking:
             if time.monotonic() - self._checked > _KEEP_SECONDS:
@@ -73,7 +73,7 @@ class Probes:
         try:
             library = self._session.library
             for folder in [library.folder(name) for name in library.collections]:
-                # Asked in any case: it fails if the store cannot be reached.
+                # Read this for every folder: it fails if the store cannot be reached.
                 indexed = folder.indexed
                 if folder.building_since and not indexed:
                     return "The first index is being built."

@@ -30,15 +30,15 @@ from lookfar.serve.toolsets import explain_missing_tool
 T = TypeVar("T")
 
 NOTE: Final = "X-Lookfar-Note"
-"""The note of a result that is a list, percent-encoded."""
+"""The header with the note of a result that is a JSON list, percent-encoded."""
 _THREADS: Final = 16
 _LIGHT_THREADS: Final = 4
-"""Threads for light tools only, which do not wait behind calls that queue for a turn."""
+"""Threads for light tools only, so that they do not wait behind other calls."""
 _LONGEST_NAME: Final = 100
 
 
 class GivenUp(Closing):
-    """Raised to stop a call whose client has left; it is not a sign of damage."""
+    """Raised to stop a call whose client has left; not a sign of a damaged index."""
 
     code: Final = "GIVEN_UP"
 

@@ -38,7 +38,7 @@ def check_scope(
 
 
 def limit_reach(tool: Tool, visit: Visit | None) -> None:
-    """Let the current task reach only what this tool may with the token of the request."""
+    """Limit the current task to the collections that this tool may use with the token."""
     if visit is not None and visit.grant is not None:
         visit.grant.limit_reach(changes=changes_something(tool))
 

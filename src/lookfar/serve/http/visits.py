@@ -45,7 +45,7 @@ class Visit:
     began: float = field(default_factory=time.perf_counter)
     status: int = 0
     code: str = ""
-    """The code of the error it ended with."""
+    """The code of the error that ended it."""
     reason: str = ""
     """Why its token was refused."""
     grant: Grant | None = None
@@ -103,9 +103,9 @@ class Watch:
                 **({"code": visit.code} if visit.code else {}),
                 **({"reason": visit.reason} if visit.reason else {}),
             }
-            # A failure of the server is worth a line in any log.
+            # A failure of the server is logged at every level.
             level = logging.WARNING if status >= _SERVER_ERROR else self._level
-            if route in PROBES:  # They come every few seconds, and 503 is not a failure of theirs.
+            if route in PROBES:  # Probes come every few seconds, and may be answered with 503.
                 level = logging.DEBUG
             _requests.log(level, "%s %s %d", method, route, status, extra=fields)
 

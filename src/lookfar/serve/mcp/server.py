@@ -81,7 +81,7 @@ _ASK_SECONDS: Final = 300.0
 """How long a user has to answer a confirmation."""
 _THREADS: Final = 40
 _LIGHT_THREADS: Final = 4
-"""Threads for light tools only, which do not wait behind calls that queue for a turn."""
+"""Threads for light tools only, so that they do not wait behind other calls."""
 _LONGEST_TEXT: Final = 2_000
 _LONGEST_CURSOR: Final = 12
 _CONFIRM: Final = "confirm"
@@ -93,7 +93,7 @@ _CONFIRM_SCHEMA: Final = {
 _ALWAYS_LISTED: Final = {
     # Claude Code otherwise lists the tool only if the model searches for it.
     "anthropic/alwaysLoad": True,
-    # It replaces longer results by a file; the longest has MOST_TOKENS and what is around them.
+    # It replaces longer results by a file. The longest result is MOST_TOKENS plus its envelope.
     "anthropic/maxResultSizeChars": 5 * MOST_TOKENS,
 }
 """What tells clients to show a tool to the model at all times."""
@@ -163,7 +163,8 @@ def make_server(
 def write_instructions(tools: Mapping[str, Tool]) -> str:
     """Return what a server with these tools tells a model: what each is for, and when to use it.
 
-    Some clients show only the first 500 characters, so the first tool makes the case.
+    Some clients show only the first 500 characters, so the first tool has the most important
+    advice.
     """
     advice = [tool.advice.format(name=name) for name, tool in tools.items() if tool.advice]
     return " ".join([*advice, _DATA_WARNING])
@@ -195,7 +196,7 @@ async def _guard(ctx: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
 
 
 def _shorten_server_info(method: str, result: Any) -> Any:
-    """Keep the icon out of every result but the one that introduces the server.
+    """Remove the icon from all results except the one that introduces the server.
 
     In the newer protocol each result repeats who sent it.
     """
@@ -476,7 +477,7 @@ class _McpCall:
         self._sent = fraction
         message = f"{progress.files:,} of {progress.total_files:,} files"
         self._listening = anyio.from_thread.run(self._send_progress, fraction, message)
-        # Indexing stops while this waits, and others wait for the index.
+        # While this waits, indexing pauses, and other calls wait for the index.
         took = time.monotonic() - clock
         self._due = time.monotonic() + max(_PROGRESS_SECONDS, took / _PROGRESS_SHARE)
 

@@ -82,7 +82,7 @@ def load_skill() -> Skill:
 
 
 def choose_skills(tools: Iterable[Tool]) -> tuple[Skill, ...]:
-    """Return the skills for these tools; other toolsets have tools that no skill explains."""
+    """Return the skills for these tools; only the default tools have one."""
     return (load_skill(),) if any(tool is SEARCH for tool in tools) else ()
 
 

@@ -183,7 +183,7 @@ def _missing_folders(folder: Path) -> tuple[str, ...]:
 
 @contextmanager
 def _open_folder(folder: Path) -> Iterator[int | str]:
-    """Open a folder, so that its files are reached even if its path changes meanwhile."""
+    """Open a folder, so that its files can be reached even if its path changes."""
     if sys.platform == "win32":
         yield str(folder)
         return
@@ -226,7 +226,7 @@ def _remove(path: Path, old: bytes | None) -> None:
 
 def changed(path: Path) -> Conflict:
     return Conflict(
-        f"{path} changed while you were looking at it.",
+        f"{path} changed after its diff was shown.",
         hint="Run the command again; nothing in that file was changed.",
         details={"file": str(path)},
     )

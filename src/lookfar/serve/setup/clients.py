@@ -38,9 +38,9 @@ class Client:
     command_is_list: bool = False
     """Whether ``command`` is a list that includes the arguments."""
     folder: Literal["", "${workspaceFolder}", "absolute"] = ""
-    """How the project is passed to us; empty if servers start in its folder."""
+    """How the client passes the project; empty if it starts servers in the project's folder."""
     newer_keys: tuple[str, ...] = ()
-    """``keys`` in a file that is in the newer of two formats."""
+    """The ``keys`` to use if the file has the newer of two formats."""
     guide: str = "AGENTS.md"
     """The file in a project with instructions for the agent."""
     skills: str = ".agents/skills"

@@ -19,7 +19,7 @@ from lookfar.serve.setup import jsonc, markdown, toml_text
 from lookfar.serve.setup.malformed import Malformed
 
 GREP_HINT: Final = "grep-hint"
-"""The command of our hook, by which it is recognized."""
+"""The command of Lookfar's hook. Setup recognizes the hook by it."""
 BOM: Final = b"\xef\xbb\xbf"
 _MAX_BYTES: Final = 64_000_000
 _LONG_LINE: Final = 300

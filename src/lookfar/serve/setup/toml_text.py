@@ -102,7 +102,7 @@ def _check_result(text: str, wanted: dict[str, Any], empty: tuple[str, ...] = ()
         _remove_if_empty(wanted, empty[:depth])
         _remove_if_empty(result, empty[:depth])
     if result != wanted:
-        raise Malformed("the way this file is written does not allow adding our table")
+        raise Malformed("the way this file is written does not allow a safe edit")
     return text
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _SECONDS: Final = 120.0
-"""Long enough for a first search that still has to index something."""
+"""How long to wait for the first search, which may have to index something."""
 _LAST_LINES: Final = 3
 
 

@@ -1,4 +1,4 @@
-"""Headings above hits, without repeating those that were shown for the same document before."""
+"""Headings above hits, without those that were just shown for the same document."""
 
 from __future__ import annotations
 

@@ -28,13 +28,13 @@ NOT_IN_HITS: Final = frozenset(
 )
 """Fields of a hit that only the text for people and agents needs."""
 _ATOMS: Final = frozenset((str, int, float, bool, NoneType))
-"""Types of values that are JSON as they are."""
+"""Types of values that need no conversion to JSON."""
 _NOWHERE: Json = {"start": None, "end": None, "start_line": None, "end_line": None}
 """The span of something that is gone or has no single place."""
 
 
 def plain(value: Any) -> Any:
-    """Convert a dataclass to a JSON object with a key for each field, and its values likewise."""
+    """Convert a dataclass, and the dataclasses in it, to JSON objects with a key for each field."""
     if type(value) in _ATOMS:
         return value
     if is_dataclass(value):
@@ -67,7 +67,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 def combine(shapes: list[Json]) -> Json:
-    """Return the shape of one folder as it is, and those of several in one object."""
+    """Return the object of one folder unchanged, or one object with those of several."""
     return shapes[0] if len(shapes) == 1 else {"collections": shapes}
 
 
@@ -193,7 +193,7 @@ def why_not(result: model.WhyNot) -> Json:
 
 
 def related(result: model.Related) -> Json:
-    """The result of ``lookfar related --json``; an entry names only another collection."""
+    """The result of ``lookfar related --json``; entries name other collections."""
     shape: Json = plain(result)
     for entry in shape["entries"]:
         if not entry["collection"]:
@@ -238,8 +238,8 @@ def status(state: model.Status) -> Json:
 def statuses(states: Iterable[model.Status]) -> Json:
     """The result of ``lookfar status --json``.
 
-    Search MCP's scripts read the last two counts; beside several collections, they are those of
-    the first folder.
+    Search MCP's scripts read the last two counts; with several collections, they are those
+    of the first folder.
     """
     shapes = [
         {

@@ -11,7 +11,7 @@ _APART = ("memory", "documents")
 
 
 def are_several(collections: Iterable[str]) -> bool:
-    """Return whether collections are of several folders; commits (``docs@git``) are of theirs."""
+    """Return whether collections belong to several folders; ``docs@git`` belongs to ``docs``."""
     return len({name.partition("@")[0] for name in collections}) > 1
 
 

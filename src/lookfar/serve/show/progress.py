@@ -14,7 +14,7 @@ from lookfar.serve.show.printable import safe_name
 _REDRAW_SECONDS = 0.1
 _LINE_SECONDS = 5.0
 _EVERY = 1_000
-"""Without a bar, print a line for every so many items."""
+"""Without a bar, how many items to read before printing a line."""
 _MB = 1_000_000
 
 
@@ -80,7 +80,7 @@ def show_count(
 def show_fetch(
     doing: str = "Fetching", done_word: str = "fetched"
 ) -> Iterator[Callable[[str, int, int], None]]:
-    """Show what is being fetched: a bar for people, a line now and then for logs.
+    """Show what is being fetched: a bar for people, a line every few seconds for logs.
 
     ``doing`` and ``done_word`` name another kind of work, such as indexing.
     """
@@ -146,7 +146,7 @@ def _bar(name: str, at_once: bool) -> Iterator[OnProgress]:
     def report(now: Progress) -> None:
         nonlocal started, drawn
         if not now.total_files:
-            return  # Nothing to read, or another pass reads it and this one waits.
+            return  # There is nothing to read, or this pass waits for another one.
         clock = time.monotonic()
         if now.files == 0:
             started = clock

@@ -87,7 +87,7 @@ _EXAMPLES = 5
 def answer(result: model.Answer, *, explain: bool = False, brief: int = 0) -> str:
     """Format the hits of a search, and notes on what may be missing.
 
-    With ``brief``, so many hits are shown, and those after the first in two lines.
+    ``brief`` limits the number of hits, and shows those after the first in two lines.
     """
     lines: list[Text] = []
     words = _highlighted_terms(result.query)
@@ -201,7 +201,7 @@ def _window(
 
 
 def report(result: model.IndexReport, index_dir: str) -> str:
-    """Format what an indexing pass did."""
+    """Format the report of an indexing pass."""
     total = result.added + result.changed + result.unchanged
     embedded = f"{how_many(result.chunks_embedded, 'chunk')} embedded in {result.seconds:.1f} s"
     if result.text_bytes >= _WORTH_A_SPEED and result.seconds:
@@ -323,7 +323,7 @@ def outline(tree: model.Outline) -> str:
     for section in tree.sections:
         indent = "  " * (section.level - 1)
         symbol = symbols.get(section.ordinal)
-        # A signature says enough; a name without one needs its kind.
+        # Show the kind only if there is no signature.
         label = symbol.signature if symbol and symbol.signature else section.title
         line = styled((f"{section.span.start_line:>{width}}  ", "dim"), (indent + label, ""))
         if symbol is not None and symbol.kind not in label.split():
@@ -422,7 +422,7 @@ def _related(entry: model.RelatedEntry) -> Iterator[Text]:
 
 
 def drift(report: model.DriftReport) -> str:
-    """Format every place that names what is gone, by document."""
+    """Format every place that names removed code or files, by document."""
     lines = []
     for item in report.drifts:
         lines.append(

@@ -1,6 +1,6 @@
 """Make a short plain text of a passage: without markup, with the answering sentence in front.
 
-Markdown, HTML tags and front matter are removed; words, code and file names stay as they read.
+Markdown, HTML tags and front matter are removed; words, code and file names stay.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from lookfar.text.extract.formats import EXTRACTORS
 _MARKDOWN: Final = frozenset(
     {"markdown", "mdx", "quarto", "rmarkdown", *(row.extensions[0][1:] for row in EXTRACTORS)}
 )
-"""The text that is extracted from a file is Markdown, too."""
+"""Languages that are Markdown, including all formats whose text is extracted as Markdown."""
 _HTML: Final = frozenset({"xml", "svg"})
 _FACTOR: Final = 2
-"""How many characters of a passage are looked at for one character of a snippet."""
+"""How many characters of a passage are read for one character of a snippet."""
 _WORD_LENGTH: Final = 40
 """How many characters a snippet may give up to end between words."""
 _SEPARATOR: Final = " · "
-"""Between headings, list items and table cells, which have no full stop."""
+"""Put between headings, list items and table cells, which do not end with a full stop."""
 
 # Repetitions are bounded, so that a hostile line cannot cause much backtracking.
 _FRONT_MATTER: Final = re.compile(

@@ -20,7 +20,7 @@ from lookfar.serve.tools.tool import Input, Json, Session
 _DIGITS = 12
 _FORM = re.compile(r"([a-z]{1,20})-(\d{1,6}(?:\.\d{1,6}){0,19})-(\d{1,12})-([0-9a-f]{12})")
 _MOST_REMEMBERED = 64
-"""How many calls of a client session can be continued by a cursor alone."""
+"""How many calls a client session remembers, so that a cursor alone continues them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Cursor:
         named, offsets, generation, digest = _parse(text)
         if named != kind or digest != _digest(about, kind):
             raise InvalidArgument(
-                "This cursor belongs to another call, or the document has changed.",
+                "This cursor is from another call, or the document has changed.",
                 hint="Start again without a cursor.",
             )
         return cls(tuple(map(int, offsets.split("."))), int(generation))
@@ -71,13 +71,13 @@ def _remember(memory: MutableMapping[str, Any], digest: str, arguments: Mapping[
 
 
 def take_calls(memory: MutableMapping[str, Any]) -> dict[str, Json]:
-    """Return and forget the remembered calls, for another process to remember."""
+    """Return the remembered calls, and forget them: another process will remember them."""
     calls: dict[str, Json] = memory.pop("cursors", {})
     return calls
 
 
 def merge_calls(memory: MutableMapping[str, Any], calls: Mapping[str, Json]) -> None:
-    """Remember calls that another process answered."""
+    """Remember calls that a reader process answered."""
     for digest, arguments in calls.items():
         _remember(memory, digest, arguments)
 
@@ -117,7 +117,7 @@ def next_page(
 ) -> str:
     """Return a cursor that continues a search after this page, and remember the call.
 
-    ``states`` are the generations that answered; a single one answers all pages.
+    ``states`` are the generations that answered. If there is only one, it answers all pages.
     """
     generation = next(iter(states.values())) if len(states) == 1 else 0
     cursor = Cursor(reached, generation).write(about, SEARCH_CURSOR)
@@ -127,5 +127,5 @@ def next_page(
 
 
 def missing_lines(notes: Iterable[Incomplete]) -> list[str]:
-    """Format what may be missing from an answer, each reason once."""
+    """Format the notes on what may be missing from an answer, each once."""
     return [safe_name(str(note)) for note in dict.fromkeys(notes)]

@@ -28,14 +28,14 @@ def format_time(nanoseconds: int) -> str:
 def moment(text: str, name: str, now: datetime | None = None) -> int | None:
     """Return when a day, week or month begins, in nanoseconds; None for an empty text.
 
-    ``text`` is a date or time, or words such as ``last week``. Without a time zone it is local
-    time. ``name`` is the option or argument, for the error.
+    ``text`` is a date or time, or words such as ``last week``. A time without a zone
+    is local. ``name`` is the option or argument, for the error.
     """
     return _to_nanoseconds(_parse(text, name, now).start) if text.strip() else None
 
 
 def end_of(text: str, name: str, now: datetime | None = None) -> int | None:
-    """Return when a day, week or month ends: what was said last week was said until then."""
+    """Return when a day, week or month ends, in nanoseconds; None for an empty text."""
     return _to_nanoseconds(_parse(text, name, now).end) if text.strip() else None
 
 
@@ -44,8 +44,8 @@ def _parse(text: str, name: str, now: datetime | None) -> Period:
     if period is None:
         raise InvalidArgument(
             f"{name} is not a date: {text[:40]!r}.",
-            hint="Write it like 2026-01-31, 2026-01, 2026-W05, yesterday, monday, last week or"
-            " 3 days ago.",
+            hint="Use a date such as 2026-01-31, 2026-01 or 2026-W05, or words such as yesterday,"
+            " monday, last week or 3 days ago.",
         )
     return period
 
@@ -53,6 +53,6 @@ def _parse(text: str, name: str, now: datetime | None) -> Period:
 def _to_nanoseconds(time: datetime) -> int:
     try:
         seconds = time.timestamp()
-    except (OverflowError, ValueError, OSError):  # The local clock does not reach the year 1.
+    except (OverflowError, ValueError, OSError):  # Local time cannot express the year 1.
         seconds = time.replace(tzinfo=UTC).timestamp()
     return max(-_LATEST, min(int(seconds) * 10**9, _LATEST))

@@ -92,7 +92,8 @@ def _edit(session: Session, given: EditInput, _: Call) -> Result:
 def _check_arguments(at: int, edit: OneEdit) -> None:
     """Refuse arguments that the operation ignores, unless they have their default value.
 
-    A caller that gives an argument expects an effect; some clients send all arguments.
+    A caller that gives an argument expects an effect, but some clients send all arguments with
+    their defaults.
     """
     needs = _NEEDS.get(edit.op, ())
     for name in needs:

@@ -12,8 +12,8 @@ from lookfar.serve.tools.tool import Json, Passage
 def show_embeds(embeds: Sequence[Json], budget: int) -> list[Passage]:
     """Cut the texts of embeds to a budget of tokens, and return a passage for each.
 
-    Passages name the embed that they are shown in place of. One that cannot be shown has none; its
-    ``problem`` says why.
+    Each passage names its embed. An embed that cannot be shown has no passage; its ``problem`` says
+    why.
     """
     return _show(embeds, ("embeds",), [budget])
 

@@ -35,7 +35,7 @@ def _refuse_empty(value: T) -> T:
 
 
 FILLED = AfterValidator(_refuse_empty)
-"""Refuses a text without words, and an empty list."""
+"""Refuses a blank text and an empty list."""
 
 Budget = Annotated[
     int,

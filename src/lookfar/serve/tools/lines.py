@@ -23,11 +23,11 @@ LINE_TOKENS = 1_000
 """Default budget for one pattern."""
 _FILES = 50
 _LINES = 20
-"""At most, of one document."""
+"""The most lines of one document."""
 _LONGEST_LINE = 200
 _LONGEST_NAME = 70
 _FEW = 3
-"""Every document shows this many lines before the first ones show more."""
+"""How many lines each document shows before the first documents show more."""
 
 
 def find_lines(
@@ -58,7 +58,7 @@ def find_lines(
 
 
 def draw_lines(matches: Matches, budget: int) -> Part:
-    """Show matching lines below the names of their documents and of what is around them."""
+    """Show matching lines below the names of their documents, and of definitions or sections."""
     chosen = _lay_out(matches, budget)
     files = [replace(file, lines=file.lines[:count]) for file, count in chosen]
     shape = json_shapes.matches(replace(matches, files=tuple(files)))
@@ -81,7 +81,7 @@ def draw_lines(matches: Matches, budget: int) -> Part:
 
 
 def _lay_out(matches: Matches, budget: int) -> list[tuple[FileMatches, int]]:
-    """Choose documents and the number of lines of each: a few of all, then more of the first."""
+    """Choose documents and how many lines of each: a few of all, then more of the first."""
     chosen: list[tuple[FileMatches, int]] = []
     spent = 0
     for file in matches.files:
@@ -109,7 +109,7 @@ def _render(file: FileMatches, lines: int) -> Iterator[str]:
 
 
 def _render_line(file: FileMatches, at: int) -> Iterator[str]:
-    """Format a line, below the name of the definition or section around it if that is new."""
+    """Format a line, below the name of its definition or section if the line before has another."""
     line = file.lines[at]
     around = _name_around(file, at)
     if around and (at == 0 or around != _name_around(file, at - 1)):
@@ -127,7 +127,7 @@ def _render_line(file: FileMatches, at: int) -> Iterator[str]:
 def _name_around(file: FileMatches, at: int) -> str:
     """Return the name of the definition around a line, or the headings above it.
 
-    A line that has the name itself needs only the names around that.
+    If the line contains this name, return only the names further out.
     """
     line = file.lines[at]
     names = [name for name in line.heading_path if name not in (file.title, ROOT_HEADING)]

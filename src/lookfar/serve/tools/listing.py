@@ -1,4 +1,4 @@
-"""The tool ``search`` with filters and without words: the documents that match."""
+"""The tool ``search`` with filters but no query: the documents that match."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def show_listing(session: Session, given: SearchInput, filters: Filters, about: 
 
 
 def _take_fitting(documents: Sequence[Listed], several: bool, budget: int) -> list[Listed]:
-    """Return the first documents whose lines fit, at least one, so that a cursor moves on."""
+    """Return the first documents whose lines fit; at least one, so that the next page advances."""
     fitting: list[Listed] = []
     spent = 0
     for document in documents:

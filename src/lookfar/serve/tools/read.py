@@ -36,18 +36,18 @@ _TOKENS = 8_000
 _TOKENS_TOGETHER = 4_000
 """Default budget for several targets together."""
 _TOKENS_FOUND = 1_500
-"""Default budget for what ``find`` matches in one target."""
+"""Default budget for the parts of one target that ``find`` matches."""
 _LARGE = 2_500
 """A document with more tokens is shown as outline and beginning."""
 _BEGINNING = 500
 _OUTLINE = 700
 _MOST_MEMBERS = 60
 _MOST_MEMBERS_BESIDE = 20
-"""Beside lines that match."""
+"""The most members to name if matching lines are shown, too."""
 _MOST_LEFT = 12
-"""Matching lines that are named instead of shown."""
+"""How many matching lines that are not shown are named by their numbers."""
 _SHORT_REST = 10
-"""A text is not cut if at most this many lines are left."""
+"""A text is not cut if it would lose at most this many lines."""
 _MOST_TARGETS = 12
 _KIND = "read"
 _MOST_WARNINGS = 3
@@ -265,7 +265,7 @@ def _join(shapes: list[Json], unread: Sequence[_Unread]) -> Json:
 
 
 def _find_in_targets(session: Session, given: ReadInput, targets: Sequence[str]) -> Result:
-    """Show the parts of targets that match; for a class or module also its members."""
+    """Show the matching parts of targets, and the members of a class or module."""
     readings, unread = _read_all(session, given, targets)
     outlines = [None if given.at else _read_outline(session, reading) for reading in readings]
     wanted = given.find.strip()
@@ -286,7 +286,7 @@ def _find_in_targets(session: Session, given: ReadInput, targets: Sequence[str])
             data["truncated"] = True
             where = [_where(reading, data, session.write), _count_matches(wanted, reading, part)]
             data["members"] = []
-            # The headings of a page are of use only where nothing matches.
+            # Name the headings of a page only if nothing matches.
             if tree is not None and (tree.symbols or not part.text):
                 most = _MOST_MEMBERS_BESIDE if part.text else _MOST_MEMBERS
                 data["members"], named = _describe_members(reading, tree, most)
@@ -302,7 +302,7 @@ def _find_in_targets(session: Session, given: ReadInput, targets: Sequence[str])
 
 
 def _read_outline(session: Session, reading: Reading) -> Outline | None:
-    """Return the outline of a document that was read; None if it has none of this text."""
+    """Return the outline of a document that was read; None if it has none."""
     with suppress(LookfarError):
         return session.library.outline(reading.uri, collection=reading.collection)
     return None
@@ -321,7 +321,7 @@ def _count_matches(wanted: str, reading: Reading, found: Found) -> str:
 
 
 def _list_members(reading: Reading, tree: Outline | None) -> list[Section]:
-    """Return what a class, module or section that was read as a whole has directly below it."""
+    """Return the direct members of a class, module or section that was read as a whole."""
     if tree is None:
         return []
     lines = reading.span.start_line, reading.span.end_line
@@ -341,8 +341,7 @@ def _list_members(reading: Reading, tree: Outline | None) -> list[Section]:
 
 
 def _describe_members(reading: Reading, tree: Outline | None, most: int) -> tuple[list[Json], str]:
-    """Return at most so many members in their order, rather functions than constants, and a line
-    that names them."""
+    """Return at most ``most`` members, functions before constants, and a line that names them."""
     members = _list_members(reading, tree)
     if tree is None or not members:
         return [], ""
@@ -366,12 +365,12 @@ def _cut(text: str, budget: int) -> str:
 
 
 def _address(reading: Reading, first: int) -> str:
-    """Return a target for the rest of a reading, from a line on."""
+    """Return a target for the rest of a reading, starting at a line."""
     return f"{reading.uri}:{first}-{reading.span.end_line}"
 
 
 def _fair_shares(costs: Sequence[int], budget: int) -> list[int]:
-    """Divide a budget: small costs are covered, large ones share the rest equally."""
+    """Divide a budget: cover small costs, and divide the rest equally among large ones."""
     shares = [0] * len(costs)
     left = budget
     order = sorted(range(len(costs)), key=lambda at: costs[at])

@@ -31,8 +31,8 @@ Json = dict[str, Any]
 MOST_TOKENS = 20_000
 """The most tokens that a result may have."""
 LONGEST_TIME = 9_999_999.999
-"""Replaces the milliseconds of an answer while its tokens are counted, so that the same question
-gets the same texts however long it took."""
+"""Replaces the duration of an answer while its tokens are counted, so that the duration does not
+decide which texts fit."""
 _AROUND_A_PASSAGE = 50
 """Tokens that the protocol adds to a text and a link."""
 
@@ -44,7 +44,7 @@ class Input(BaseModel):
 
 
 class Call(Protocol):
-    """One call, as its handler sees it."""
+    """What a handler can use during a call."""
 
     @property
     def client(self) -> str:
@@ -79,8 +79,8 @@ class Result:
 
     data: Json
     text: str
-    """Our own words. Texts from documents are in ``data``, at the paths of ``passages``, and in
-    ``body``."""
+    """Lookfar's own words. Texts from documents are in ``data``, at the paths of ``passages``, and
+    in ``body``."""
     passages: tuple[Passage, ...] = ()
     body: str = ""
     """Lines of documents with their places, formatted for a model. Each line starts with a path or
@@ -111,7 +111,7 @@ class Result:
 
     @property
     def shown(self) -> str:
-        """What a model reads of it where a client shows the texts."""
+        """The text that a model reads if its client shows the texts of a result."""
         if self.verbatim:
             return as_json(self.shape)
         passages = (
@@ -158,7 +158,7 @@ def bounded(make: Callable[[int], Result], size: int, least: int = 1) -> Result:
             return result
         smaller = size * MOST_TOKENS // cost
         if before is not None and before[1] > cost:
-            # A part of the cost does not depend on the size: two results show how much.
+            # Part of the cost does not depend on the size. Two results show how much.
             per_unit = (before[1] - cost) / (before[0] - size)
             smaller = min(smaller, max(int(size - (cost - MOST_TOKENS) / per_unit), size // 2))
         before = size, cost
@@ -175,10 +175,10 @@ class Readers(Protocol):
     def answer(
         self, tool: Tool, session: Session, arguments: Mapping[str, Any], call: Call
     ) -> Result | None:
-        """Have a reader answer a call; return None if this process has to."""
+        """Let a reader answer a call; return None if this process has to answer it."""
 
     def describe(self) -> Json:
-        """Return how the processes are, for the status."""
+        """Return how many processes run and what they answered, for the status."""
 
 
 class Session:
@@ -218,7 +218,7 @@ class Session:
         return self._library.only(reachable) if reachable else self._library
 
     def record(self, client: str, shown: str) -> None:
-        """Count a call and what a model reads of it; the web page has no name, nor tokens."""
+        """Count a call and the tokens that a model reads; calls of the web page are not counted."""
         if client and not isinstance(self._library, LookfarError):
             name = f"{self._number} {client}"  # Several programs may share a session over HTTP.
             receipt = SessionReceipt(name, client, self._started_at, 1, tokens(shown))
@@ -226,11 +226,11 @@ class Session:
 
     @property
     def watches_by_itself(self) -> bool:
-        """Whether its folders are watched as the settings say, without being asked for."""
+        """Whether its folders are watched as the settings say, without a call of ``watch``."""
         return self._choose_watch is not None
 
     def watch(self, enabled: bool, debounce_ms: int) -> None:
-        """Watch the folders of this session, or stop that until it ends."""
+        """Start or stop watching the folders, until the session ends."""
         if self._choose_watch is not None:
             self._choose_watch(enabled, debounce_ms)
         elif enabled:
@@ -285,11 +285,11 @@ class Tool:
     always_listed: bool = False
     """Whether clients that show a model only some of many tools should always show this one."""
     lean: bool = False
-    """Whether its listing omits hints that have no meaning for a tool that only reads."""
+    """Whether its listing omits the hints that do not apply to a tool that only reads."""
     light: bool = False
-    """Whether it needs almost no computation and never waits for a turn."""
+    """Whether it needs almost no computation, so that it never waits for other calls."""
     by_reader: bool = False
-    """Whether a reader process may answer it: it only reads, and keeps only cursors for later."""
+    """Whether a reader process may answer it: it only reads, and stores nothing but cursors."""
 
     @property
     def input_schema(self) -> Json:
@@ -357,7 +357,7 @@ def _plain(schema: Any, named: Mapping[str, Any]) -> Any:
         if key == "properties":
             plain[key] = {name: _plain(part, named) for name, part in value.items()}
         elif key == "default" and value in ("", []):
-            continue  # An omitted argument is empty anyway; saying so costs every client tokens.
+            continue  # Saying that omitted arguments are empty would cost every client tokens.
         elif key not in ("title", "$defs"):
             plain[key] = value if key in ("default", "enum", "required") else _plain(value, named)
     return plain
@@ -376,7 +376,9 @@ def _wrong(tool: Tool, problem: Any) -> InvalidArgument:
         near = get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
         message = f"{tool.name} has no argument {field_name!r}."
         hint = f"Did you mean {near[0]!r}?" if near else f"It takes: {', '.join(known) or 'none'}."
-        if not known and len(problem["loc"]) > 1:  # The schema only describes what it takes.
+        if (
+            not known and len(problem["loc"]) > 1
+        ):  # Only the description of the argument says what it takes.
             described = tool.input_schema["properties"][problem["loc"][0]]
             hint = f"It takes: {described.get('description', 'none')}."
         details = {"field": field_name, "value": _short(value), "reason": "unknown argument"}

@@ -164,9 +164,9 @@ def _fit_from_cursor(shape: Json, key: str, text: str, cursor: str, about: objec
     shape[key] = items[offset:]
     notes = fit_list(shape, key, text, narrow="Pass next_cursor as cursor for the rest.")
     if len(shape[key]) > 1 and shape[key][-1].get("truncated"):
-        shape[key].pop()  # It comes whole in the next answer.
+        shape[key].pop()  # Leave it for the next answer, which has all of it.
     if not shape[key] and offset < len(items):
-        # The headings of one page alone are too long.
+        # The headings of a single page exceed the budget.
         shape[key] = [{**items[offset], "headings": []}]
     reached = offset + len(shape[key])
     if reached < len(items):

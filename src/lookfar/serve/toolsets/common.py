@@ -1,7 +1,7 @@
 """Helpers shared by the toolsets of other systems: paths, the token budget and notes.
 
-With several folders a path begins with the name of its collection: ``docs/guide/a.md``. Anything
-a system's result shape has no field for goes into one extra key, ``note``.
+With several folders a path begins with the name of its collection: ``docs/guide/a.md``. One extra
+key, ``note``, holds everything for which the other system's results have no field.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from lookfar.serve.tools.tool import MOST_TOKENS, Json
 T = TypeVar("T")
 
 UNLIMITED: Final = 10**9
-"""An excerpt length in characters that no chunk reaches; only the token budget cuts."""
+"""An excerpt length, in characters, that no chunk reaches: only the token budget limits texts."""
 
 _TOKENS_PER_HIT = 4_000
 """Tokens that a result may have for each hit that the client asks for."""
@@ -44,7 +44,7 @@ def _check_not_blank(text: str) -> str:
 Filled = Annotated[str, Field(min_length=1), AfterValidator(_check_not_blank)]
 """A text that is not blank."""
 NotBlank = Annotated[str, AfterValidator(_check_not_blank)]
-"""The same, for schemas without a minimum length."""
+"""A text that is not blank, without a minimum length in the schema."""
 
 
 def _to_whole(value: object) -> object:
@@ -52,7 +52,7 @@ def _to_whole(value: object) -> object:
 
 
 WHOLE: Final = BeforeValidator(_to_whole)
-"""Lets JSON write an integer as ``3.0``; it goes after the limits of the field."""
+"""Accepts an integer that is written as ``3.0``. In a type, write it after the limits."""
 
 
 # --- paths --------------------------------------------------------------------------------------
@@ -102,12 +102,12 @@ def format_time(modified_ns: int) -> str:
 def search_and_look_up(
     search: Callable[[], Answer], look_up: Callable[[Answer], T]
 ) -> tuple[Answer, T]:
-    """Return an answer and what ``look_up`` reads from the generation that gave it."""
+    """Return an answer, and the result of ``look_up`` in the generation that gave it."""
     answer = search()
     try:
         return answer, look_up(answer)
     except InvalidArgument:
-        # A rebuild has replaced that generation meanwhile: search the new one.
+        # A rebuild has just replaced that generation: search the new one.
         answer = search()
         return answer, look_up(answer)
 
@@ -175,7 +175,7 @@ def _cut_text(item: Json, text: str, room: int) -> Json:
 
 
 def describe_gaps(notes: Iterable[Incomplete]) -> list[str]:
-    """Say what an answer may be missing."""
+    """Describe what an answer may be missing."""
     return [safe_name(f"{note}.") for note in notes]
 
 

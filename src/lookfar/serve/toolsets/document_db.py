@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _DEFAULT_TOP_K: Final = 10
 _ERROR_NUMBERS: Final = {"INVALID_REQUEST": -32600, "NOT_FOUND": -32002, "": -32000}
-"""JSON-RPC wants numbers: its own for an invalid request, MCP's for what is not found, and the
-first of the server errors for all else."""
+"""The numbers of JSON-RPC errors: JSON-RPC's own for an invalid request, MCP's for something that
+is not found, and the first number for server errors for all others."""
 
 
 def _check_top_k(number: int) -> int:

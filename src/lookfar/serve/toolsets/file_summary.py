@@ -13,7 +13,7 @@ from lookfar.serve.tools.tool import LONGEST_TIME, Json
 from lookfar.serve.toolsets.single import fit_to_budget
 
 _MOST_TOKENS: Final = 4_000
-"""A summary is read instead of its file, so it must stay much shorter than a large file."""
+"""The token budget. A summary replaces its file, so it must be much shorter than a large file."""
 _MOST_METHODS: Final = 100
 """Methods of one class; all of them are among the functions."""
 

@@ -2,10 +2,10 @@
 
 A score is ``vector * cosine + keyword * bm25``, where negative cosines count as 0 and BM25 is
 divided by the best among the candidates. BM25 is that of the chunk with the title, path,
-description and aliases of its document. What the question names exactly has the best of both, and
-hardly more than headings and links a part of both. There are no other boosts and no limits per
-document. The best chunks are chosen first; then those of one section are joined, so there may be
-fewer hits than asked for. Titles in the path of a hit are as written, with their markup.
+description and aliases of its document. A passage of a document that the question names exactly
+gets 1 as both; one with hardly more than headings and links gets half of both. There are no other
+boosts and no limits per document. The best chunks are chosen first; then those of one section are
+joined, so there may be fewer hits than asked for. Headings in the path of a hit keep their markup.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ _HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*$", re.MULTILI
 
 
 class Shares(NamedTuple):
-    """What the score of a hit consists of, before it is weighted; from 0 to 1."""
+    """The parts of a score before they are weighted, from 0 to 1."""
 
     vector: float
     keyword: float
 
 
 class ShareSearch:
-    """A search with fixed weights. Use each for one question: it keeps the shares of its hits."""
+    """A search with fixed weights, for a single question. It keeps the shares of its hits."""
 
     def __init__(self, *, vector: float, keyword: float, gap: int, utf16: bool = False) -> None:
-        """Spans less than ``gap`` characters apart are joined; ``utf16`` counts offsets so."""
+        """Join spans less than ``gap`` characters apart; ``utf16``: offsets are UTF-16 units."""
         self._vector = vector
         self._keyword = keyword
         self._gap = gap
         self._utf16 = utf16
         self.shares: dict[str, Shares] = {}
-        """By the id of a hit's best chunk."""
+        """The shares of each hit, by the id of its best chunk."""
 
     def __call__(
         self, sources: Sequence[Source], settings: SearchSettings, explain: bool
@@ -139,7 +139,7 @@ def _are_one_section(earlier: Place, later: Place) -> bool:
 
 
 def _restore_titles(hits: Sequence[Hit], sources: Sequence[Source]) -> list[Hit]:
-    """Return the hits with their headings as written. A moved text keeps them as they read."""
+    """Return the hits with the markup of their headings, unless the text has moved."""
     by_name = {source.collection: source for source in sources}
     written: dict[tuple[str, str], tuple[list[Section], str]] = {}
     restored = []
@@ -156,7 +156,7 @@ def _restore_titles(hits: Sequence[Hit], sources: Sequence[Source]) -> list[Hit]
 
 
 def _read_heading(text: str, section: Section) -> str:
-    """Return the text of a heading after its marks; an underlined one as it reads."""
+    """Return a heading with its markup, but without ``#``; an underlined one without markup."""
     match = _HEADING.match(text, section.span.start, section.body)
     return " ".join(match[1].split()) if match else section.title
 

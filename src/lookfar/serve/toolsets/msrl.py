@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from lookfar.errors import LookfarError
 
 _SYNTAX = re.compile(r'["“”]|(?<!\S)(?:-(?=\w)|NOT(?=\s))')
-"""What filters in our questions; MSRL only ranks."""
+"""Quotes and exclusions, which are filters in Lookfar but only words in MSRL."""
 _WATCH_KEY = "msrl.watch"
-"""Where a session remembers whether it watches, and with which pause."""
+"""The key under which a session remembers whether it watches, and with which pause."""
 
 
 def _open_vault(session: Session) -> tuple[Folder, LookfarError | None]:
@@ -54,7 +54,7 @@ def _open_vault(session: Session) -> tuple[Folder, LookfarError | None]:
 
 
 def _get_setting(folder: Folder, key: str) -> Any:
-    """Return a setting, or MSRL's default where the user and the preset say nothing."""
+    """Return a setting, or MSRL's default if neither the user nor the preset sets it."""
     section, _, name = key.partition(".")
     if folder.settings.origin.get(key, "default") == "default":
         return PRESETS["msrl"][key]

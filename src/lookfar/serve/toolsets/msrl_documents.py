@@ -58,7 +58,7 @@ _AT_FAULT: Final = (
     (" the text has level ", "content_md"),
     ("With this text ", "content_md"),
 )
-"""What a message says, and the argument that it is about."""
+"""Words of an error message, and the argument that such a message is about."""
 _OTHER_PARENT: Final = re.compile(r"(?<=would become a subsection of )(['\"])(.+)\1")
 
 HeadingPath = Annotated[str, AfterValidator(_check_path)]

@@ -30,7 +30,7 @@ _QUOTED = re.compile(r"'([^']+)'")
 
 
 def complete_details(handler: Handler) -> Handler:
-    """Add to the errors of a handler what only its session knows: paths and addresses."""
+    """Add paths and addresses, which only the session knows, to the errors of a handler."""
 
     @wraps(handler)
     def handle(session: Session, given: Any, call: Call) -> Result:

@@ -48,7 +48,7 @@ _BY_SIMILARITY: Final[Json] = {
     "communities": False,
     "recency": False,
 }
-"""Search settings without anything that lifts a hit apart from its similarity."""
+"""Search settings that rank by similarity alone, without boosts."""
 
 TopN = Annotated[int, Field(ge=1, le=100)]
 
@@ -91,7 +91,7 @@ def _search(
             settings,
             merge_gap=-1,
             max_excerpt_chars=UNLIMITED,
-            # Duplicates are dropped, and as many hits as were asked for should be left.
+            # Duplicates are dropped, so ask for more hits than the client wants.
             candidates=max(settings.candidates, _CANDIDATES_PER_HIT * top_n),
             **tuned,
         ),

@@ -98,7 +98,7 @@ def _read_doc_patterns(folder: Folder) -> list[str]:
 
 
 def get_default_alpha(settings: Settings) -> float:
-    """Return the share of meaning in a search that names none."""
+    """Return the share of meaning in a search without ``alpha``."""
     return settings.search.alpha if settings.search.alpha >= 0 else _DEFAULT_ALPHA
 
 
@@ -118,7 +118,7 @@ def create_config_file(folder: Folder) -> None:
         files.make_folder(path.parent)
         files.write_shared(path, json.dumps(shape, indent=2, ensure_ascii=False).encode() + b"\n")
     except LookfarError as error:
-        # The index is complete without it, and the settings in force are the same.
+        # The file is not necessary: it would contain the settings that are in force anyway.
         _log.warning("%s was not created: %s", path, error.message)
 
 

@@ -58,7 +58,7 @@ _USER_MESSAGES: Final[Mapping[str, Callable[[LookfarError], str]]] = {
         "No documentation was found to search. Run create_index once there is some."
     ),
     "MODEL_DOWNLOAD_FAILED": lambda _: (
-        "The language model could not be set up. Check your connection and its settings."
+        "The language model could not be set up. Check your connection and the model's settings."
     ),
     "INDEX_CORRUPT": lambda _: (
         "The stored search data cannot be read. It is being rebuilt; try again soon."
@@ -85,7 +85,9 @@ _USER_MESSAGES: Final[Mapping[str, Callable[[LookfarError], str]]] = {
     "INDEX_BUSY": lambda _: (
         "The search index is being updated right now. Try again in a moment; searching works."
     ),
-    "INTERNAL": lambda _: "Something went wrong. Try again, and look into the log if it stays so.",
+    "INTERNAL": lambda _: (
+        "Something went wrong. Try again. If it happens again, look into the log."
+    ),
 }
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lookfar.model import IndexReport
 
 _INDEX_PER_TEXT: Final = 3
-"""Bytes of index per byte of text, estimated high."""
+"""Bytes of index per byte of text; a high estimate."""
 
 
 def get_folder(session: Session) -> Folder:
@@ -200,7 +200,7 @@ def _resolve_file(folder: Folder, path: str) -> str:
     uri = _make_relative(folder, path)
     reason = skip_reason(folder, uri)
     if reason:
-        # The name on the disk may be composed in another way.
+        # The name on the disk may have another Unicode normal form.
         plain = _normalise(uri)
         same = (known for known in measure_files(folder) if _normalise(known) == plain)
         if known := next(same, plain if plain != uri else ""):
@@ -208,7 +208,7 @@ def _resolve_file(folder: Folder, path: str) -> str:
     if reason == "symlink":
         raise SymlinkNotAllowed(
             f"{path} is a symbolic link.",
-            hint="Name the file that it leads to.",
+            hint="Name the file that it points to.",
             developer=f"{uri}: symbolic links are not followed",
             details={"path": path},
         )
@@ -223,7 +223,7 @@ def _resolve_file(folder: Folder, path: str) -> str:
 
 
 def _normalise(path: str) -> str:
-    """Return a path with composed characters, and without invisible ones."""
+    """Return a path in Unicode form NFC, without invisible characters."""
     composed = unicodedata.normalize("NFC", path)
     return "".join(char for char in composed if unicodedata.category(char) != "Cf")
 

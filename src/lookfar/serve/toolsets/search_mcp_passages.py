@@ -41,7 +41,7 @@ def describe_definitions(folder: Folder, answer: Answer) -> list[Described]:
     described: list[Described] = []
     query_terms = frozenset(terms_of(answer.query))
     for hit in answer.hits:
-        # The lines of a hit that is still on disk count in the file, not in the index.
+        # If the text is still on disk, the line numbers of a hit are those of the file.
         on_disk = hit.state in ("same", "moved")
         if (hit.uri, on_disk) not in parsed:
             text = folder.readable(hit.uri) if on_disk else None

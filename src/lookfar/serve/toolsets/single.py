@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from lookfar.collections.folder import Folder
 
 WRITER_WAIT_SECONDS = 600.0
-"""How long a call that waits for its result waits for another writer."""
+"""How long a call that updates the index waits for another writer."""
 
 _REPORTED_REASONS = frozenset(("healed", "held", "no_model", "rebuilding", "stale"))
 """Reasons that can change an answer; the others are only in the status."""
 
 
 def get_only_folder(session: Session, toolset: str) -> Folder:
-    """Return the folder, with settings that were edited since in force."""
+    """Return the only folder, after applying settings that were edited."""
     library = session.library
     if len(library.collections) > 1:
         names = ", ".join(library.collections)
@@ -40,13 +40,13 @@ def get_only_folder(session: Session, toolset: str) -> Folder:
         )
     folder = library.folder()
     folder.settle()
-    if not folder.building_since:  # The watcher ends after its running pass.
+    if not folder.building_since:  # A running pass of the watcher must end first.
         folder.following.restart_if_requested()
     return folder
 
 
 def build_warning(answer: Answer, *reasons: str) -> str:
-    """Say why an answer may be wrong, and which of its texts contain hidden characters.
+    """Describe why an answer may be wrong, and which texts contain hidden characters.
 
     ``reasons`` are reported in addition to the usual ones.
     """

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _REPORT_SECONDS: Final = 2.0
-"""The least time between two lines of progress."""
+"""The shortest time between two lines of progress."""
 
 
 def start_first_index(folder: Folder) -> LookfarError | None:
-    """Start to build the index of a folder that has none, and return at once.
+    """Start to build the index of a folder that has none, without waiting for it.
 
-    Return why it cannot be built; None if it is being built, here or by another process.
+    Return the error if it cannot be built; None if this or another process builds it.
     """
     if folder.indexed or folder.building_since:
         return None
@@ -44,7 +44,7 @@ def start_first_index(folder: Folder) -> LookfarError | None:
 
 
 def _make_reporter(name: str) -> OnProgress:
-    """Return a callback that logs the progress of a first index now and then, and its end."""
+    """Return a callback that logs the progress of a first index every two seconds, and its end."""
     started = reported = time.monotonic()
 
     def report(progress: Progress) -> None:

@@ -12,7 +12,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 def check_address(key: str, url: str) -> SplitResult:
-    """Return the parts of an address that a setting of ``serve`` gives."""
+    """Return the parts of an address in the setting ``serve.KEY``."""
     try:
         return split_address(url)
     except ValueError as error:
@@ -62,7 +62,7 @@ def canonicalise(url: str) -> str:
         return url
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         return url
-    # Parsing drops these, so that another address would be taken for this one.
+    # Parsing drops these, so two different addresses could look the same.
     if "#" in url or "@" in parts.netloc or any(letter <= " " for letter in url):
         return url
     return f"{origin(parts, port)}{parts.path.rstrip('/')}{'?' * bool(parts.query)}{parts.query}"

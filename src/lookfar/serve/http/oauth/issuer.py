@@ -237,7 +237,7 @@ def _read_key(shape: dict[str, Any]) -> Key | None:
         family not in FAMILIES.values()
         or usage not in (None, "sig")
         or not (operations is None or (isinstance(operations, list) and "verify" in operations))
-        or "d" in shape  # The private part, which a key that is published must not have.
+        or "d" in shape  # A private key, which must never be published.
     ):
         return None
     try:

@@ -1,7 +1,8 @@
 """The server as an OAuth 2.1 resource server, as MCP defines it.
 
-Publishes the metadata of the protected resource (RFC 9728), says in ``WWW-Authenticate`` where this
-metadata is and which scopes are needed, and turns a token of the issuer into a grant.
+Publishes the metadata of the protected resource (RFC 9728), names in ``WWW-Authenticate`` the
+address of this metadata and the scopes that are needed, and turns a token of the issuer into a
+grant.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from lookfar.serve.http.oauth.addresses import canonicalise
 from lookfar.serve.http.oauth.issuer import IssuerKeys
 
 LEEWAY_SECONDS: Final = 30
-"""By how much the clocks of the issuer and of this machine may differ."""
+"""How much the clocks of the issuer and of this machine may differ."""
 _MAX_LENGTH: Final = 16 * 1024
 _MALFORMED: Final = "The token is malformed."
 _TYPES: Final = frozenset(("jwt", "at+jwt", "application/at+jwt"))
@@ -97,7 +97,7 @@ class Verifier:
     def _check_claims(self, claims: Mapping[str, Any]) -> None:
         try:
             float(claims["exp"])
-        except OverflowError:  # A number that no clock reaches.
+        except OverflowError:  # The number is too large for a time.
             raise Refused(_MALFORMED, signed=True) from None
         audience = claims["aud"]
         audiences = [audience] if isinstance(audience, str) else audience
@@ -106,7 +106,7 @@ class Verifier:
         ):
             raise Refused("The token is for another audience.", signed=True)
         if claims.get("cnf") is not None:
-            # DPoP or mutual TLS: as a plain bearer token it may have been stolen.
+            # DPoP or mutual TLS: used as a plain bearer token, it may be stolen.
             raise Refused(
                 "The token is bound to a key, which this server cannot check.", signed=True
             )

@@ -111,7 +111,7 @@ def _search(session: Session, given: SearchInput, _: Call) -> Result:
         sources=True,
         answering=answering,
     )
-    # Its hits have a shape of their own here.
+    # This route returns hits in its own shape.
     data = json_shapes.answer(replace(answer, hits=()))
     data["query"] = given.query
     data["hits"] = [] if listed else _hits(answer.hits, page, given.query)
@@ -140,7 +140,7 @@ def _hits(hits: Sequence[Hit], page: Page, query: str) -> list[Json]:
 
 
 def _listed_rows(page: Page) -> list[Json]:
-    """Return documents that were listed by filters, with how they begin."""
+    """Return the documents that filters found, with their first characters."""
     rows = []
     for facts, collection, text in zip(page.facts, page.collections, page.beginnings, strict=True):
         assert facts is not None

@@ -74,7 +74,7 @@ def _changes(session: Session, given: ChangesInput, _: Call) -> Result:
     later = [
         generation for generation in generations if _to_nanoseconds(generation.created_at) >= since
     ]
-    # Without a generation from before, the oldest one that is kept is the best there is.
+    # If no generation is that old, use the oldest one that is kept.
     base = earlier[-1] if earlier else next(iter(generations), None)
     data: Json = {
         "collection": name,
@@ -109,9 +109,11 @@ def _commits(library: Library, name: str, since: int) -> Json:
 
 class EarlierInput(CollectionInput):
     uri: Annotated[str, Field(min_length=1)]
-    generation: Annotated[int, Field(ge=0, le=2**53, description="0 is the one before now")] = 0
+    generation: Annotated[
+        int, Field(ge=0, le=2**53, description="0 is the one before the current text")
+    ] = 0
     when: Annotated[
-        str, Field(max_length=60, description="Instead of a generation: as it was at this time")
+        str, Field(max_length=60, description="Instead of a generation: the text at this time")
     ] = ""
 
 
@@ -143,7 +145,7 @@ def _earlier(session: Session, given: EarlierInput, _: Call) -> Result:
 
 
 def _choose_version(versions: Sequence[DocumentVersion], given: EarlierInput) -> DocumentVersion:
-    """Return the version that was asked for; by default the one before the text of now."""
+    """Return the version that was asked for; by default the one before the current text."""
     if given.when:
         before = end_of(given.when, "when") or 0
         chosen = choose_version(versions, before)

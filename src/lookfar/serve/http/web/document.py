@@ -1,4 +1,4 @@
-"""The routes of the web page that give a document to read: its text, its rendering, its colours."""
+"""The routes of the web page that show a document: its text, its rendering and its colours."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ class HighlightInput(Input):
 
 
 class _Shown(NamedTuple):
-    """A text that the page shows, and how it is coloured."""
+    """A text that the page shows, and the language to colour it by."""
 
     text: str
     language: str
@@ -276,7 +276,7 @@ def _highlight(session: Session, given: HighlightInput, _: Call) -> Result:
     """Return the tokens of a source file, or of the code in a Markdown document."""
     library = session.library
     digest, shown = given.sha256, None
-    if given.collection in library.collections:  # It may be reached with this token.
+    if given.collection in library.collections:  # The token gives access to it.
         with _LOCK:
             shown = session.memory.get(_TEXTS, {}).get((given.collection, given.sha256))
     if shown is None:

@@ -77,7 +77,7 @@ class _States:
         may_change = library.outside.may_change
         return {
             "collections": [self._state(name, folder) for name, folder in folders.items()],
-            # Sources belong to the user, not to the holder of a token for some folders.
+            # A token for some folders does not give access to the sources of the user.
             "source_job": get_jobs(self._session).describe() if may_change else None,
         }
 

@@ -1,7 +1,7 @@
-"""The route of the web page that gives a picture, and the names of the pictures of a folder.
+"""The route of the web page that returns a picture, and the names of the pictures of a folder.
 
-A picture is a POST like all data, so that it needs the token, too. The page draws its bytes itself:
-no other page can show it, and a document cannot make the browser load anything.
+Pictures are requested with POST like all data, so they need the token, too. The page draws their
+bytes itself: no other page can show them, and a document cannot make the browser load anything.
 """
 
 from __future__ import annotations

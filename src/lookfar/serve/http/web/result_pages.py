@@ -27,7 +27,7 @@ from lookfar.serve.http.web.facets import Facets, FacetValues, count_facets
 
 _MAX_RANKINGS: Final = 6
 _MAX_PASSAGES: Final = 12_000
-"""Passages of all cached rankings: one with ten thousand leaves no room for another."""
+"""The number of passages in all cached rankings together."""
 PREVIEW_CHARS: Final = 1600
 """How much of a passage the page shows next to the list."""
 
@@ -39,14 +39,14 @@ class Ranked:
     generations: tuple[tuple[str, int], ...]
     passages: Sequence[Passage]
     facts: Mapping[tuple[int, int], Facts]
-    """By source and document."""
+    """The facts about each document; the key is its source and number."""
     facets: Facets
     properties: Sequence[PropertyValues]
     notes: Sequence[Incomplete]
     confidence: Confidence | None
     explain: Callable[[int], tuple[Contribution, ...]]
     asked: FocusQuery
-    """By which the answering sentence of a passage is found; without a model."""
+    """The question as it is used to find the answering sentence of a passage, without a model."""
 
 
 @dataclass(slots=True)
@@ -199,7 +199,7 @@ def _rank(
         properties=_count_properties(deep, [(deep[at].collection, one) for at, one in facts]),
         notes=(*ranking.notes, *notes),
         confidence=confidence,
-        # Without the model, which may be released in the meantime.
+        # Without the model, which may be released before the next page.
         explain=replace(ranking, plan=replace(ranking.plan, embedder=None)).explain_fully,
         asked=replace(FocusQuery.from_ranking(ranking), vector=None, embedder=None),
     )

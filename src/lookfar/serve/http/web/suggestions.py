@@ -17,9 +17,9 @@ _MOST_TITLES: Final = 3
 _MOST_QUESTIONS: Final = 3
 _MOST_VALUES: Final = 6
 _MOST_READ: Final = 12
-"""Documents whose headings are looked at."""
+"""How many documents are searched for headings."""
 _WORDS: Final = range(3, 9)
-"""How many words a heading has that reads like a question."""
+"""A heading with this many words reads like a question."""
 _LONGEST: Final = 60
 
 

@@ -26,7 +26,7 @@ let visits = 0;
 const listeners = new Set();
 let latest = null;
 
-// The part of the frame that views use.
+// The functions of the frame that views use.
 const frame = {
   field,
   typing: false, // Whether the view is opened by typing into the field.
@@ -65,7 +65,7 @@ async function show() {
   if (view !== "search" && view !== "read") field.value = "";
   try {
     const loading = VIEWS[view]();
-    // Search is loaded already, and no letter is typed between two statements.
+    // The search view is loaded already, so show it without waiting: no letter gets lost.
     const module = loading instanceof Promise ? await loading : loading;
     if (visit !== visits) return;
     const shown = module.show(main, params, frame);
@@ -139,7 +139,7 @@ byId("clear").addEventListener("click", () => {
 byId("ask").addEventListener("submit", (event) => event.preventDefault());
 field.addEventListener("input", () => {
   if (current.view === "search") return current.keys.typed();
-  // One step back leads to where the reader was, whatever is typed now.
+  // Going back once returns to where the reader was, whatever is typed now.
   history.pushState(null, "", link("search", { q: field.value }));
   frame.typing = true;
   show();

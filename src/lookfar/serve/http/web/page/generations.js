@@ -1,5 +1,5 @@
-// The stored generations of the index: a timeline with its legend, what changed since a day that is
-// given in words, and rollback. Rolling back asks first, because it changes everyone's answers.
+// The stored generations of the index: a timeline with its legend, what changed since a day
+// (Monday, yesterday), and rollback. Rolling back asks first, because it changes everyone's answers.
 
 import { age, announce, confirm, h, link, name, number, problem, replace, s, plural, visibleText } from "/web/dom.js";
 import { ask } from "/web/api.js";

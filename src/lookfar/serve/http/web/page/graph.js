@@ -60,7 +60,7 @@ export function show(main, params, frame) {
 
   function build(graph) {
     nodes = graph.nodes.map((node, at) => {
-      // Start on a spiral: the same every time, and no two documents at one point.
+      // Start on a spiral, so that the layout is always the same and no two documents coincide.
       const [turn, far] = [at * 2.39996, 16 * Math.sqrt(at + 0.5)];
       return { ...node, x: far * Math.cos(turn), y: far * Math.sin(turn), vx: 0, vy: 0, r: 4 + Math.sqrt(node.links) * 1.5 };
     });
@@ -180,7 +180,7 @@ export function show(main, params, frame) {
     spread();
   };
 
-  // Of overlapping labels, show only that of the document with more links.
+  // If labels overlap, show only that of the document with more links.
   function spread() {
     const taken = [];
     for (const [index, text] of labels) {
@@ -289,7 +289,7 @@ export function show(main, params, frame) {
     list();
     paint();
   });
-  // Enter leads to the match with the most links.
+  // Enter selects the match with the most links.
   filter.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !words) return;
     const best = nodes.map((node, at) => [node, at]).filter(([node]) => matches(node)).sort(([a], [b]) => b.links - a.links)[0];

@@ -1,9 +1,9 @@
-// The text of a document with what is marked in it. Every view shows characters only through here,
-// so a mark is at the same characters in all of them.
+// The text of a document with its marks. Every view shows text only through this module, so a mark
+// covers the same characters in all of them.
 
 import { h, utf16Offsets, visibleText } from "/web/dom.js";
 
-// The first span that ends behind an offset; spans are in order and do not overlap.
+// The first span that ends after an offset; spans are in order and do not overlap.
 function firstBehind(spans, offset) {
   let [low, high] = [0, spans.length];
   while (low < high) {
@@ -76,8 +76,8 @@ export class Paper {
   }
 }
 
-// A long page in pieces. Those near the window are made at once, the rest while nothing else is
-// to be done; the browser lays out only what is visible.
+// A long page in pieces. Those near the window are made at once, the rest while the browser is
+// idle; the browser lays out only what is visible.
 export class Pieces {
   // `parts` has the first offset of each piece, an estimate of its height, and how to make it.
   constructor(parts, options = {}) {

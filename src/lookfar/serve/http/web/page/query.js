@@ -1,4 +1,4 @@
-// A search: as its address describes it, as the server is asked for it, and as links to results.
+// Convert a search between its address, the request to the server, and links to results.
 
 import { link } from "/web/dom.js";
 
@@ -33,7 +33,7 @@ export function searchBody(wanted, offset, depth) {
   };
 }
 
-// The filters travel with the link, as "w", so that the way back leads to the same list.
+// The link contains the filters, as "w", so that going back shows the same list.
 export const readLink = (hit, wanted) => link("read", {
   c: hit.collection, u: hit.uri, s: hit.start_line, e: hit.end_line, q: wanted.q,
   w: link("", { ...wanted, q: "" }).slice("#/?".length),

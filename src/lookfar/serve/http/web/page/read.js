@@ -19,10 +19,10 @@ const STATES = {
   gone: "This file no longer exists.",
 };
 const VIEW_KEY = "lookfar.reading";
-const SHORT = 20000; // Up to this length a document is one piece.
+const SHORT = 20000; // A document up to this length is one piece.
 const PIECE_CHARS = 5000;
 const PIECE_LINES = 100;
-const TOP = 150; // Below the bar, where a reader looks first.
+const TOP = 150; // Reading begins this far below the top of the window.
 const STYLES = { heading: "h", strong: "b", code: "q", link: "l", picture: "l", embed: "l", tag: "l", html: "c", html_block: "c", math: "q" };
 
 const squeeze = (text) => text.replace(/\s+/g, " ").trim();
@@ -85,7 +85,7 @@ export function show(main, params, frame) {
       paper.colour(answer.tokens);
       if (page.tree && !source) for (const code of body.querySelectorAll(".code code")) code.repaint?.();
       else pieces.refresh();
-      // Other lines are as high as before, but the browser may have moved the page.
+      // Colours do not change the height of lines, but the browser may have scrolled.
       if (scrollY === placed) showPlace();
     } catch {
       // Code without colours is still readable.

@@ -81,7 +81,7 @@ export function show(main, params, frame) {
       clear();
       replace(notes, problem(error));
     } finally {
-      // After a further letter these results are not the last ones.
+      // If more was typed, newer results will follow.
       if (mine === asked && !timer) main.removeAttribute("aria-busy");
     }
   }
@@ -228,7 +228,7 @@ export function show(main, params, frame) {
 
   // --- the address and the index ------------------------------------------------------------------
 
-  // A filter is one step back; all letters of a search together are another.
+  // Each filter is a step of the history, and so is a search as a whole, not each letter.
   function go(next) {
     typing = false;
     if (JSON.stringify(next) === JSON.stringify(wanted)) return;

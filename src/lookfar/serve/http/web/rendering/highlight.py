@@ -36,7 +36,7 @@ CLASSES: Final = (KEYWORD, STRING, COMMENT, NUMBER, NAME, TYPE, ATTRIBUTE)
 MOST_SECONDS: Final = 1.0
 _MOST_CHARS: Final = 400_000
 _CHECKED_EVERY: Final = 500
-"""Nodes between two looks at the clock."""
+"""How many nodes to visit before checking the time again."""
 
 _IS_COMMENT: Final = re.compile(r"comment")
 _IS_STRING: Final = re.compile(r"string|char_literal|character_literal|regex|heredoc_body|rune")
@@ -78,7 +78,7 @@ def highlight(text: str, language: str) -> list[Token]:
 
 def _walk(root: Node, data: bytes, deadline: float) -> Iterator[Token]:
     """Yield the tokens of a syntax tree, in bytes and in order."""
-    # A string without a node is the rest of a string literal around an interpolation.
+    # A string token without a node is the part of a literal next to an interpolation.
     waiting: list[tuple[Node, Node | None] | Token] = [(root, None)]
     seen = 0
     while waiting:

@@ -96,7 +96,7 @@ def _wrap(kind: str, start: int, end: int) -> Node:
 
 
 def _trim_address(address: str) -> str:
-    """Cut off the punctuation after an address, and a bracket that was opened before it."""
+    """Cut off punctuation after an address, and closing brackets that it does not open."""
     address = address.rstrip(".,;:!?*_~")
     while address.endswith(")") and address.count(")") > address.count("("):
         address = address[:-1].rstrip(".,;:!?*_~")

@@ -284,7 +284,7 @@ class _Builder:
             siblings[-1] = ["break", siblings[-1][1], siblings[-1][2], []]
 
     def _place(self, shown: str, start: int, end: int) -> Node:
-        """Return a text that is somewhere in a range, with its own offsets if it is there."""
+        """Return a node that shows a text, with the offsets of the text if it is in the range."""
         at = self._text.find(shown, start, end) if shown else -1
         if at >= 0:
             return make_text(at, at + len(shown))
@@ -302,7 +302,7 @@ class _Builder:
                 last[2] = match.start()
 
     def _give_up(self) -> None:
-        """Show the block that is too long, and everything behind it, as plain text."""
+        """Show the block that is too long, and everything after it, as plain text."""
         self._run = None
         start = self.nodes.pop()[1] if self.nodes else self._body
         end = len(self._text)

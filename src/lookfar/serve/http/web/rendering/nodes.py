@@ -1,6 +1,6 @@
 """The nodes of a rendered document, as JSON.
 
-A node is a list: its kind, the offsets of its first character and behind its last one in the
+A node is a list: its kind, the offsets of its start and end in the
 document, its children, and for some kinds an object with details. A text has no children: it is
 ``["t", start, end]`` for the characters of the document between the offsets, or has a fourth item
 if it shows something else, such as ``&`` for ``&amp;``. So everything on the page can be traced
