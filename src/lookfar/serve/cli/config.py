@@ -322,7 +322,7 @@ def _shape(key: str, resolved: Settings, root: Path) -> dict[str, Any]:
 
 
 def _shape_foreign(resolved: Settings) -> dict[str, Any]:
-    """Describe the configuration of another system, where its toolset is chosen."""
+    """Describe the configuration of another system, if its toolset is chosen."""
     foreign = resolved.foreign
     if not foreign.system:
         return {}

@@ -25,8 +25,8 @@ from lookfar.serve.show import progress
 def drift(path: str, quiet: bool, as_json: bool, **options: Any) -> int:
     """Show documentation that names code or files that are gone.
 
-    Symbols, files, options, settings and parameters that a document names as code, that were in
-    this repository, and that were removed after the text was last changed. PATH is an indexed
+    These are symbols, files, options, settings and parameters that a document mentions as code,
+    and that were removed from the repository after the text was last changed. PATH is an indexed
     folder in a git repository (default: the current one). The exit code is 9 if there are any.
     """
     with open_library((path,), options) as library:

@@ -29,7 +29,7 @@ def session_option(option: SessionOption) -> Callable[[Decorated], Decorated]:
     return click.option(
         option.flag,
         option.name,
-        # With is_flag=False, click would take an option at the end as one without a value.
+        # With is_flag=False, click would accept the option without its value as the last word.
         is_flag=None if option.takes_value else True,
         multiple=option.repeatable,
         type=click.Choice(option.choices) if option.choices else None,

@@ -223,7 +223,7 @@ def _state_folder(env: Mapping[str, str]) -> Path:
 def _short_folder(env: Mapping[str, str], wanted: Path) -> Path:
     """Return a folder in the temporary directory: the path of a socket must be short."""
     if sys.platform == "win32":
-        return wanted  # There is no socket in it.
+        return wanted  # Windows uses a port instead of a socket.
     name = f"lookfar-{os.getuid()}-{zlib.crc32(os.fsencode(wanted)):08x}"
     given = env.get("TMPDIR", "")
     fits = len(os.fsencode(given)) + len(name) + len("//daemon.sock") <= _MAX_SOCKET_PATH

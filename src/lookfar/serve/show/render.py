@@ -435,14 +435,11 @@ def drift(report: model.DriftReport) -> str:
         where = f"moved to {item.now}" if item.now else f"was in {item.was}"
         removed, touched = (format_day(time) for time in (item.removed_at, item.touched_at))
         lines.append(styled((f"      {item.text}", "")))
-        lines.append(
-            styled(
-                (f"      {where}; commit {item.commit[:8]} of {removed}; text of {touched}", "dim")
-            )
-        )
+        removal = f"      {where}; commit {item.commit[:8]} on {removed}"
+        lines.append(styled((f"{removal}; line last changed on {touched}", "dim")))
     count = how_many(len(report.drifts), "place")
     documents = how_many(report.documents, "document")
-    summary = f"{count} outdated, in {documents} with {report.claims:,} names"
+    summary = f"{count} outdated; checked {report.claims:,} names in {documents}"
     lines.append(styled((summary, "yellow" if report.drifts else "green")))
     return printed([*lines, *notes(report.incomplete)])
 

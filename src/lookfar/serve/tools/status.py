@@ -37,7 +37,7 @@ def _status(session: Session, _given: StatusInput, _: Call) -> Result:
             how_many(state.counts.documents, "document"),
             how_many(state.counts.chunks, "chunk"),
             f"generation {state.generation}",
-            "followed" if watched else "not followed",
+            "watched" if watched else "not watched",
             *([f"{state.stale_count:,} stale"] if state.stale_count else []),
             *([f"{len(state.failures):,} failed"] if state.failures else []),
             *(

@@ -119,7 +119,7 @@ class IssuerKeys:
         return suitable[0] if suitable and (key_id is not None or len(suitable) == 1) else None
 
     async def _refresh(self, seen: float | None) -> None:
-        """Fetch the keys, unless that was done since ``seen`` or too often."""
+        """Fetch the keys, unless they were fetched after ``seen``, or too often of late."""
         async with self._lock:
             if self._fetched != seen:
                 return
