@@ -26,7 +26,10 @@ class Connection:
     """One client."""
 
     def read_chunk(self, size):
-        """Read a part of the body."""
+        """Read a part of the body.
+
+        An error is raised if the chunk is larger than the limit, or larger than the chunk before.
+        """
         if size > self.limit:
             raise ValueError("chunk larger than the limit")
         return self.stream.read(size)
@@ -63,7 +66,7 @@ def test_definitions_compete_by_themselves(library: Library) -> None:
     best = next(unit for unit in units if unit.lane == "code")
     assert (best.name, best.kind, best.line) == ("Connection.read_chunk", "method", 16)
     lines = {line.number: line.text for line in best.lines}
-    assert lines[19] == '            raise ValueError("chunk larger than the limit")'
+    assert lines[22] == '            raise ValueError("chunk larger than the limit")'
     assert best.text.lstrip().startswith("def read_chunk")
 
 
@@ -79,7 +82,7 @@ def test_hits_are_whole_definitions(library: Library) -> None:
     assert hit.text.rstrip("\n") == body.rstrip("\n")
     assert hit.state == "same"
     first = hit.text.split("\n")[hit.focus[0].start_line - hit.span.start_line]
-    assert "raise ValueError" in first
+    assert "raise ValueError" in first  # And not what the documentation says about it.
     assert len(answer.hits) == 3 < len(answer.units)
 
 
@@ -89,7 +92,7 @@ def test_what_is_outside_of_all_definitions_is_found(library: Library) -> None:
 
 def test_line_names_the_definition_and_not_what_is_above(library: Library) -> None:
     unit = next(u for u in ask(library, "peer address") if u.path[-1] == "peer_address")
-    assert (unit.span.start_line, unit.line) == (22, 24)
+    assert (unit.span.start_line, unit.line) == (25, 27)
 
 
 def test_units_are_ranked_only_on_request(library: Library) -> None:

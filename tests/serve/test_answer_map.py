@@ -83,7 +83,8 @@ def test_places_of_one_document_are_below_one_name() -> None:
 
 def test_what_follows_the_best_places_is_only_named() -> None:
     hits = [hit(f"{number}.md", LONG, focus="Line 7 of the text.") for number in range(5)]
-    found = lay_out(hits, unit("src/a.py", "Session.get", 12), unit("src/a.py", "Session.put", 30))
+    code = unit("src/a.py", "Session.get", 12), unit("src/a.py", "Session.put", 30)
+    found = lay_out(hits, *code, budget=650)
     assert [shown.hit.uri for shown in found.shown] == ["0.md", "1.md", "2.md"]
     assert found.text.endswith(
         "3.md  Heading:1\n4.md  Heading:1\nsrc/a.py  Session.get:12, .put:30"
@@ -118,6 +119,11 @@ def test_a_budget_is_kept(budget: int) -> None:
 def test_a_larger_budget_shows_more_lines() -> None:
     one = hit("a.md", LONG, focus="Line 20 of the text.")
     assert drawn(one, budget=3_000).count("\n") > 1.5 * drawn(one, budget=150).count("\n")
+
+
+def test_a_larger_budget_shows_more_places() -> None:
+    hits = [hit(f"{number}.md", LONG, focus="Line 7 of the text.") for number in range(20)]
+    assert len(lay_out(hits, budget=1_500).shown) > 10
 
 
 def test_paths_alone() -> None:
@@ -198,6 +204,14 @@ def test_a_short_definition_is_shown_whole() -> None:
     assert define(text, "    check(value)", 400) == (
         "a.py\n  1-5 Outer.run\n    1| @cached\n    2| def run():\n    4|     check(value)\n"
         "    5|     return keep(value)"
+    )
+
+
+def test_documentation_of_a_short_definition_is_shown_by_its_first_line() -> None:
+    text = 'def run():\n    """Check it.\n\n    Then keep it.\n    """\n    return keep(check())\n'
+    assert define(text, "    return keep(check())", 400) == (
+        'a.py\n  1-6 Outer.run\n    1| def run():\n    2|     """Check it.\n'
+        "    6|     return keep(check())"
     )
 
 

@@ -36,13 +36,14 @@ _HEADING = 0.5
 """Factor for a heading: it is shown above the passage anyway."""
 _MOST_SENTENCES = 200
 """Limit of sentences per passage."""
-_DECIDING = 5
+_DECIDING = 8
 """Lines returned per definition."""
 _DECISIVE = 1.5
 """Factor for a line that decides something."""
-_COMMENT = 0.7
-"""Factor for a comment."""
+_COMMENT = 0.3
+"""Factor for a comment or a further line of documentation."""
 _COMMENTED: Final = re.compile(r"\s*(?:#(?!\s*(?:if|define|include))|//|/\*|\*\s|--\s)")
+_DOCUMENTATION: Final = re.compile(r"(\"{3}|'{3}).*?\1", re.DOTALL)
 _AGAIN = 0.3
 """Factor for a word that a chosen line has."""
 _DECIDES: Final = re.compile(
@@ -157,12 +158,15 @@ def _find_deciding(text: str, weights: Sequence[tuple[str, float]]) -> list[Sent
     Lines that decide something count more, and words that a better line has count less.
     """
     carried = []
+    documentation = find_documentation(text)
     for line in split_lines(text):
         terms = f" {analyse(text[line.start : line.end])} "
         own = [(term, weight) for term, weight in weights if term in terms]
         if own:
             factor = _DECISIVE if _DECIDES.search(text, line.start, line.end) else 1.0
-            factor = _COMMENT if _COMMENTED.match(text, line.start, line.end) else factor
+            commented = _COMMENTED.match(text, line.start, line.end)
+            if commented or any(low < line.start < high for low, high in documentation):
+                factor = _COMMENT
             carried.append((line, own, factor))
     chosen: list[Sentence] = []
     known: set[str] = set()
@@ -175,6 +179,11 @@ def _find_deciding(text: str, weights: Sequence[tuple[str, float]]) -> list[Sent
         chosen.append(line)
         known.update(term for term, _ in own)
     return chosen
+
+
+def find_documentation(text: str) -> list[tuple[int, int]]:
+    """Return where texts in triple quotes begin and end."""
+    return [match.span() for match in _DOCUMENTATION.finditer(text)]
 
 
 class _Split(NamedTuple):

@@ -25,25 +25,27 @@ from typing import NamedTuple
 
 from lookfar.common.lines import find_header
 from lookfar.model import ROOT_HEADING, Answer, Hit, Unit
+from lookfar.retrieve.answer.focus import find_documentation
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.show.locations import are_several, name_with_collection
 from lookfar.serve.show.printable import safe_name
 
 MAP_TOKENS = 620
 """Budget of the map of one question."""
-PLACES = 3
+_PLACES = 3
 """Places of one question that are shown with their lines."""
-TOKENS_A_PLACE = 250
-"""A larger budget shows one more place per this many tokens."""
+_MOST_PLACES = 30
+_TOKENS_A_PLACE = 75
+"""A larger budget shows one more place per this many tokens more."""
 _FOR_PLACES = 0.55
-"""The share of the budget that places may take if there is more to name."""
+_FOR_MANY_PLACES = 0.85
+"""The share of the budget that places may take if there is more to name; the second is that of a
+larger budget."""
 _MOST_NAMED = 30
 """Further definitions and sections that are named, unless the budget is larger."""
 _TOKENS_A_NAME = 25
 """A larger budget names one more per this many tokens."""
-_WINDOWS: tuple[tuple[int, ...], ...] = (
-    (3, 2, 2), (6, 4, 3), (8, 6, 4), (10, 8, 6), (16, 10, 8), (24, 16, 12),
-)  # fmt: skip
+_WINDOWS: tuple[tuple[int, ...], ...] = ((3, 2, 2), (8,), (12,), (24, 16, 12))
 """Lines of the places, best first, as long as the budget allows."""
 _WIDEST: tuple[tuple[int, ...], ...] = ((40, 40, 20), (400,) * 50)
 """The same for a larger budget."""
@@ -51,8 +53,8 @@ _LARGER = 1_200
 """A budget above this many tokens is a larger one."""
 _AROUND = 6
 """Windows of code from this size have the lines around those that answer best."""
-_SHORT_DEFINITION = 14
-"""A definition of fewer lines is shown completely: it would be read next anyway."""
+_SHORT_DEFINITION = 18
+"""A definition of no more lines of code is shown completely: it would be read next anyway."""
 _LONGEST_SENTENCE = 150
 _LONGEST_LINE = 240
 _LONGEST_PROSE = 480
@@ -198,7 +200,8 @@ def draw_question(
     """
     # What packages have to say is not among the units.
     units = [*units, *map(_unit_of, hits[len(units) :])]
-    hits = hits[: limit or _count_places(budget)]
+    hits = hits[: limit or count_places(budget)]
+    for_places = int(budget * (_FOR_MANY_PLACES if budget > _LARGER else _FOR_PLACES))
     documents: dict[tuple[str, str], _Document] = {}
 
     def find_document(item: Hit | Unit) -> _Document:
@@ -224,7 +227,7 @@ def draw_question(
         place = _Place(hit, units[at])
         document = find_document(hit)
         document.places.append(place)
-        if places and measure() > budget * _FOR_PLACES * (1.25 if limit else 1.0):
+        if places and measure() > for_places * (1.25 if limit else 1.0):
             document.places.pop()
             if not document.places:
                 del documents[hit.collection, hit.uri]
@@ -235,7 +238,7 @@ def draw_question(
     if limit:
         _widen(places, budget, measure)
         return _finish(documents, places, named, reached, seen)
-    _widen(places, int(budget * _FOR_PLACES), measure)
+    _widen(places, for_places, measure)
     most = max(_MOST_NAMED, budget // _TOKENS_A_NAME)
     for at, unit in enumerate(units):
         if at in placed:
@@ -267,11 +270,11 @@ def _finish(
     return Drawn(text, [ShownHit(place.hit, _excerpt(place)) for place in places], named, reached)
 
 
-def _count_places(budget: int) -> int:
+def count_places(budget: int) -> int:
     """Return how many places of a question are shown with their lines."""
-    if budget >= MAP_TOKENS:
-        return max(PLACES, budget // TOKENS_A_PLACE)
-    return PLACES if budget >= MAP_TOKENS // 2 else max(1, PLACES - 1)
+    if budget < MAP_TOKENS // 2:
+        return _PLACES - 1
+    return min(max(_PLACES, _PLACES + (budget - MAP_TOKENS) // _TOKENS_A_PLACE), _MOST_PLACES)
 
 
 def _widen(places: Sequence[_Place], budget: int, measure: Callable[[], int]) -> None:
@@ -396,8 +399,15 @@ def _window(place: _Place) -> list[tuple[int, list[str]]]:
 
 def _choose_lines(lines: Sequence[str], named: int, best: Sequence[int], size: int) -> list[int]:
     """Return which lines of a definition are shown: the one that names it, then the best ones."""
-    if len(lines) <= max(size, _SHORT_DEFINITION if size >= _AROUND else 0):
-        return [at for at, line in enumerate(lines) if line.strip()]
+    text = "\n".join(lines)
+    docs = {
+        at
+        for start, end in find_documentation(text)
+        for at in range(text.count("\n", 0, start) + 1, text.count("\n", 0, end) + 1)
+    }
+    code = [at for at, line in enumerate(lines) if at not in docs and line.strip()]
+    if len(code) <= max(size, _SHORT_DEFINITION if size >= _AROUND else 0):
+        return code
     chosen = {named}
     around = [at + beside for beside in (1, -1, 2) for at in best] if size >= _AROUND else []
     rest = range(named + 1, len(lines)) if not best or size > 2 * _AROUND else ()

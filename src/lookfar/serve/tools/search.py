@@ -24,9 +24,8 @@ from lookfar.retrieve.question.names import find_verbatim
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.answer_map import (
     MAP_TOKENS,
-    PLACES,
-    TOKENS_A_PLACE,
     Describe,
+    count_places,
     draw_paths,
     draw_question,
     name_document,
@@ -316,7 +315,7 @@ def _ask(
         if matches.matches or given.mode == way or way == "regex":
             return matches
     limit = probe.limit or given.top_k
-    placed = limit + 1 if limit else max(PLACES, given.budget // TOKENS_A_PLACE)
+    placed = limit + 1 if limit else count_places(given.budget or MAP_TOKENS)
     answer = searches.ask(probe, start + placed)
     has_commits = any("@" in name for name in answer.generations)
     if has_commits or probe.kinds or given.kinds or not asks_for_history(text):
