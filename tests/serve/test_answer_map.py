@@ -137,7 +137,17 @@ def test_several_questions_repeat_nothing() -> None:
     seen: set[tuple[str, str, int]] = set()
     assert "Line 20 of the text." in lay_out([one], seen=seen).text
     second = lay_out([one, other], seen=seen).text
-    assert second == "a.md\n  60 Heading\n    60| Further words.\n  also Heading:1"
+    assert second == "a.md\n  60 Heading\n    60| Further words.\n  also Heading:20"
+
+
+@pytest.mark.parametrize("budget", [120, 800])
+def test_each_question_shows_its_own_line_of_a_place(budget: int) -> None:
+    """Seen to fail when a place that an earlier question showed was only named."""
+    seen: set[tuple[str, str, int]] = set()
+    lay_out([hit("a.md", LONG, focus="Line 9 of the text.")], seen=seen, budget=60)
+    second = lay_out([hit("a.md", LONG, focus="Line 30 of the text.")], seen=seen, budget=budget)
+    assert "30| Line 30 of the text." in second.text
+    assert "Line 9 of the text." not in second.text
 
 
 def test_a_limit_counts_hits() -> None:

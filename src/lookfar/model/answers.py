@@ -155,8 +155,6 @@ class Hit:
     """First and last line of that definition."""
     document_chars: int = 0
     """Length of the whole document on disk; 0 if it is gone."""
-    uses: tuple[tuple[int, str], ...] = ()
-    """Code with ``focus`` only: the constants and imports that it uses, by line."""
     extracted: bool = False
     """The text was extracted from the file, so its lines and offsets are not those of the file."""
     place: str = ""

@@ -122,7 +122,7 @@ def test_one_call_takes_probes_of_any_kind(local: Agent) -> None:
     assert [sorted({"hits", "files", "reading"} & set(answer)) for answer in answers] == [
         ["hits"], ["files"], ["files"], ["reading"], ["reading"], ["hits"], ["hits"], ["hits"],
     ]  # fmt: skip
-    assert parts[6].split("\n")[1:] == ["src/deep/more.py  other:1"], "shown above"
+    assert parts[6].split("\n")[1:] == ["src/deep/more.py  other:2"], "shown above"
     assert "notes/harbour.md" in parts[7]
     assert "src/" not in parts[7]
 
@@ -348,9 +348,10 @@ def test_a_listing_moves_on_however_long_a_path_is(
         assert sorted(uri.rpartition("/")[2] for uri in uris) == ["one.md", "two.md"]
 
 
-def test_a_function_is_shown_with_the_constants_it_uses(local: Agent) -> None:
-    result = local.call("search", query="revert", kinds=["code"])
-    assert "    3| LIMIT = 7" in said(result)
+def test_a_place_shows_only_its_own_lines(local: Agent) -> None:
+    result = said(local.call("search", query="revert", kinds=["code"], top_k=1))
+    assert "def revert" in result
+    assert "LIMIT = 7" not in result
 
 
 def test_the_way_from_one_definition_to_another(

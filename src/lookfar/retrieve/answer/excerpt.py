@@ -33,10 +33,6 @@ _FEWEST_NAMES = 2
 _MOST_NAMES = 6
 """Definitions that the heading of a hit names."""
 
-_MOST_USES = 3
-_WITH_USES = 3
-"""Number of hits that list the constants and imports they use, if focus is on."""
-
 
 def cite(
     passages: Sequence[Passage],
@@ -53,8 +49,6 @@ def cite(
     _preload(passages, asked)
     reader = _Reader(asked)
     hits: list[Hit] = []
-    # Maps show them, which never come with reasons for scores.
-    with_uses = _WITH_USES if focus and explain is None else 0
     verified = [reader.read_verified(passage) for passage in passages]
     limits = [_MOST_OF_A_DEFINITION if passage.definition else max_chars for passage in passages]
     focuses = _find_focuses(passages, verified, limits, focus)
@@ -88,7 +82,6 @@ def cite(
                 focus_path=definition.path if definition else (),
                 focus_lines=definition.lines if definition else (0, 0),
                 document_chars=reader.count_chars(passage),
-                uses=reader.find_uses(passage, span) if len(hits) < with_uses else (),
                 extracted=extractor_for(place.uri) is not None and place.lane == "docs",
                 place=reader.find_place(passage, text, focused[0].start - span.start)
                 if focused
@@ -203,19 +196,6 @@ class _Reader:
             snapshot = self._asked[passage.source].snapshot
             self._sections[key] = snapshot.sections(passage.place.uri)
         return self._sections[key]
-
-    def find_uses(self, passage: Passage, span: Span) -> tuple[tuple[int, str], ...]:
-        """Return the constants and imports of its file that a passage of code uses."""
-        place = passage.place
-        text = self._texts.get((passage.source, place.uri)) if place.lane == "code" else None
-        known = self._asked[passage.source].snapshot.document(place.uri) if text else None
-        if text is None or known is None:
-            return ()
-        from lookfar.text.parse.uses import used_lines
-
-        used = used_lines(text, known["language"], span.start_line, span.end_line, _MOST_USES)
-        # A bare path, as in a Go import, is not informative.
-        return tuple(line for line in used if not line[1].strip().startswith('"'))
 
     def find_places(self, passage: Passage) -> tuple[str, ...]:
         """Return where a passage of an extracted text is in its file, as it was indexed."""

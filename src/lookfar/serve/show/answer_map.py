@@ -1,8 +1,8 @@
 """A short answer: the definitions and sections that answer a question, and the lines that decide.
 
 The map is text within a token budget, grouped by document: the best two or three places with their
-lines, then the names of further ones. Nothing is shown twice: what an earlier question showed is
-skipped, or only named.
+lines, then the names of further ones. No line is shown twice: a place whose best line an earlier
+question showed is only named, with that line.
 
     guide/deploy.md  Releases
       4-22 Roll back
@@ -17,8 +17,8 @@ looks like one of ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from textwrap import wrap
 from typing import NamedTuple
@@ -67,9 +67,6 @@ _OUTSIDE = "top level"
 _COMMIT_HEAD = ("Author: ", "Committer: ", "Date: ")
 """Lines of a commit that repeat its name."""
 _ADDRESS = re.compile(r"(https?://[^/\s)>\]]+/)[^\s)>\]]{16,}")
-_WITH_USES = 8
-"""A place of code with at least this many lines also shows the constants it uses."""
-_IMPORTS = re.compile(r"\s*(?:import|from|use|using|#\s*include|require)\b")
 _SPACE = re.compile(r"\s+")
 _RULE = re.compile(r"\s*([=*~^\"'`#+.:_-])\1{2,}\s*")
 """A line that only underlines a heading or separates two sections."""
@@ -101,6 +98,8 @@ class _Place:
 
     hit: Hit
     unit: Unit
+    seen: Set[_Key]
+    """Lines that are not shown again."""
     lines: int = 1
     """1: one sentence; more: a window of that many lines."""
     drawn: dict[int, str] = field(default_factory=dict)
@@ -137,6 +136,7 @@ class _Document:
 
 
 _Key = tuple[str, str, int]
+"""The collection and document of a hit, and its offset or one of its lines."""
 Describe = Callable[[Hit | Unit], str]
 
 
@@ -195,8 +195,9 @@ def draw_question(
     """Draw the best places, then name further ones; what is left widens the best places.
 
     ``units`` are what answers, best first, and ``hits`` the first of these. With a ``limit`` only
-    so many hits are shown, and nothing else is named. Hits in ``seen`` are only named; those shown
-    are added to it. ``describe`` names the document of a hit or unit.
+    so many hits are shown, and nothing else is named. Lines in ``seen`` are not shown again: a hit
+    whose best line is among them is only named, with that line. Lines shown are added to it.
+    ``describe`` names the document of a hit or unit.
     """
     # What packages have to say is not among the units.
     units = [*units, *map(_unit_of, hits[len(units) :])]
@@ -218,13 +219,15 @@ def draw_question(
     named: list[Unit] = []
     reached = 0
     for at, hit in enumerate(hits):
-        if _key(hit) in seen:
+        line = hit.focus[0].start_line if hit.focus else hit.span.start_line
+        if (hit.collection, hit.uri, line) in seen:
+            units[at] = replace(units[at], line=line)
             if limit:
                 find_document(hit).named.append(units[at])
                 named.append(units[at])
                 reached = at + 1
             continue
-        place = _Place(hit, units[at])
+        place = _Place(hit, units[at], seen)
         document = find_document(hit)
         document.places.append(place)
         if places and measure() > for_places * (1.25 if limit else 1.0):
@@ -265,9 +268,20 @@ def _finish(
     reached: int,
     seen: set[_Key],
 ) -> Drawn:
-    seen.update(_key(place.hit) for place in places)
     text = "\n".join(document.text for document in documents.values())
-    return Drawn(text, [ShownHit(place.hit, _excerpt(place)) for place in places], named, reached)
+    shown = [ShownHit(place.hit, _excerpt(place)) for place in places]
+    for place in places:
+        hit = place.hit
+        seen.update((hit.collection, hit.uri, line) for line in _list_shown(place))
+    return Drawn(text, shown, named, reached)
+
+
+def _list_shown(place: _Place) -> list[int]:
+    """Return the numbers of the lines that a place shows."""
+    if place.lines > 1:
+        return [number for number, _ in _window(place)]
+    best = place.hit.focus[0] if place.hit.focus else place.hit.span
+    return [*range(best.start_line, best.end_line + 1)]
 
 
 def count_places(budget: int) -> int:
@@ -303,10 +317,7 @@ def _draw_place(place: _Place) -> str:
         sentence = _cut(_first_focus(hit), _LONGEST_SENTENCE)
         number = hit.focus[0].start_line if hit.focus else hit.span.start_line
         return f"{head} | {number}: {sentence}" if sentence else head
-    used = hit.uses if place.lines >= _WITH_USES else ()
-    lines = [(number, [safe_name(text)]) for number, text in used if not _IMPORTS.match(text)]
-    shown = sorted([*lines, *_window(place)])
-    return "\n".join([head, *chain.from_iterable(map(_number, shown))])
+    return "\n".join([head, *chain.from_iterable(map(_number, _window(place)))])
 
 
 def _number(line: tuple[int, list[str]]) -> list[str]:
@@ -394,6 +405,7 @@ def _window(place: _Place) -> list[tuple[int, list[str]]]:
         (first + at, _show_line(lines[at], hit, first + at))
         for at in chosen
         if not _is_redundant(lines[at], hit)
+        and (hit.collection, hit.uri, first + at) not in place.seen
     ]
 
 
