@@ -70,6 +70,12 @@ def test_paragraph_directly_under_its_heading_is_a_sentence_of_its_own() -> None
     assert best(text, {"rotat": 0.3, "key": 0.7}) == "To rotate keys, run it."
 
 
+def test_head_of_a_mail_ranks_below_what_it_says() -> None:
+    mail = "From: Anna Berg <anna@example.org>\nDate: Mon, 2 Mar 2026\n\nThe roof costs 14,300.\n"
+    assert best(mail, {"anna": 0.4, "berg": 0.2, "cost": 0.4}) == "The roof costs 14,300."
+    assert best(mail, {"berg": 1.0}).startswith("From: Anna Berg")
+
+
 @pytest.mark.parametrize("weights", [{"cost": 0.9, "firewal": 0.1}, {"cost": 0.1, "firewal": 0.9}])
 def test_row_of_a_table_is_above_the_header_that_names_its_columns(
     weights: dict[str, float],

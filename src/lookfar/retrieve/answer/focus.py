@@ -64,6 +64,8 @@ _BLOCK_END = re.compile(
     re.M,
 )
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]{0,3}[ \t\n]+(?=\S)|(?<=[。！？])")
+_MAIL_HEAD = re.compile(r"\s*(?:(?:From|To|Cc|Date): [^\n]*\s*){2,}")
+"""Says who wrote, and not what."""
 _FENCE = re.compile(r"[ \t]*(?:```|~~~)")
 # Three letters or digits: less is not worth showing.
 _LETTERS = re.compile(r"(?:[^\W_][\W_]*){3}")
@@ -319,7 +321,8 @@ def split_sentences(text: str) -> list[Sentence]:
             fenced = fenced != fence
         else:
             weight = _HEADING if block.lstrip().startswith("#") else 1.0
-            weight = _NEIGHBOUR if TABLE_RULE.match(text, end) else weight
+            if TABLE_RULE.match(text, end) or _MAIL_HEAD.fullmatch(block):
+                weight = _NEIGHBOUR
             sentences += _split_block(block, start, weight)
     return sentences
 
