@@ -183,6 +183,10 @@ def test_an_inherited_method_is_read_by_the_name_of_the_subclass(library: Librar
     reading = library.read("PaperLedger.report")
     assert (reading.uri, reading.heading_path) == ("src/ledger.py", ("Ledger", "report"))
     assert reading.text.startswith("    def report(self):")
+    related = library.related("PaperLedger.report")
+    assert (related.uri, related.heading_path) == (reading.uri, reading.heading_path)
+    assert related.totals["callees"]
+    assert library.related("PaperLedger.sing").uri == ""
 
 
 def test_what_is_not_a_definition_is_refused(library: Library) -> None:

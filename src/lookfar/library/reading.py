@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection as Several
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -302,9 +303,14 @@ def find_related(
     if not isinstance(kinds, str) and kinds:
         # Memories are added below, and a collection must be asked for at least one kind.
         asked = tuple(kind for kind in kinds if kind != "memories") or ("commits",)
-    related = read_documents.find_related(
-        members.find(name), wanted, kinds=asked, limit=limit, as_of=as_of, name=name
+    source = members.find(name)
+    find = partial(
+        read_documents.find_related, source, kinds=asked, limit=limit, as_of=as_of, name=name
     )
+    related = find(wanted)
+    if not related.uri and isinstance(wanted, str):
+        inherited = call_graphs.find_inherited(source, wanted)
+        related = find(inherited) if inherited is not None else related
     related = _resolve_outgoing_links(members, name, related)
     if "memories" in kinds:
         entries, total = find_mentions(members, related.uri, limit, name)
