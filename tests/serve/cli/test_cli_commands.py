@@ -213,6 +213,18 @@ def test_search_can_be_limited_to_documentation(
     assert [hit["uri"] for hit in docs_only] == ["guide.md"]
 
 
+def test_a_map_on_the_command_line_names_definitions(tmp_path: Path, run: Run) -> None:
+    """Seen to fail when it mapped passages, which hold several definitions."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "keys.py").write_text("def rotate():\n    return 'new'\n\n\ndef keep():\n    pass\n")
+    shown = run("search", "rotate", folder, "--map").stdout
+    assert shown.startswith(
+        "keys.py\n  1-2 rotate\n    1| def rotate():\n    2|     return 'new'\n"
+    )
+    assert run("search", "rotate", folder, "--paths").stdout.startswith("keys.py:1-2,5-6")
+
+
 def test_reindex_reads_everything_again(
     handbook: Path, run: Run, ask: Callable[..., dict[str, object]]
 ) -> None:

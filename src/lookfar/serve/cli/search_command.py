@@ -167,10 +167,15 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
                 matches = _search_lines(library, clean_text(query), filters, options)
                 _write_matches(matches, options, as_json)
                 return
+            top_k, units = options["top_k"], 0
+            if not as_json and (options["as_map"] or options["paths"]):
+                from lookfar.serve.show.answer_map import MAP_TOKENS, UNITS, count_places
+
+                top_k, units = top_k or count_places(MAP_TOKENS), UNITS
             answer = library.search(
                 clean_text(query),
                 mode=options["mode"],
-                top_k=options["top_k"],
+                top_k=top_k,
                 filters=filters,
                 hypothesis=clean_text(options["hypothesis"]),
                 explain=options["explain"],
@@ -179,6 +184,7 @@ def search(query: str, path: tuple[str, ...], as_json: bool, **options: Any) -> 
                 sources=True,
                 commits=True,
                 focus=True,
+                units=units,
             )
     _write_answer(answer, options, as_json)
 
@@ -272,7 +278,8 @@ def _write_answer(answer: Answer, options: dict[str, Any], as_json: bool) -> Non
     if not as_json and (options["as_map"] or options["paths"]):
         from lookfar.serve.show.answer_map import draw_answer
 
-        write(draw_answer(answer, paths=options["paths"]))
+        limit = options["top_k"] or 0
+        write(draw_answer(answer, limit=limit, paths=options["paths"]))
     elif as_json or options["full"] or options["explain"] or not sys.stdout.isatty():
         write_result(as_json, "answer", answer, explain=options["explain"])
     else:

@@ -32,6 +32,8 @@ from lookfar.serve.show.printable import safe_name
 
 MAP_TOKENS = 620
 """Budget of the map of one question."""
+UNITS = 36
+"""Definitions and sections that a map shows or names, unless the budget is larger."""
 _PLACES = 3
 """Places of one question that are shown with their lines."""
 _MOST_PLACES = 30
@@ -98,7 +100,7 @@ class _Place:
 
     hit: Hit
     unit: Unit
-    seen: Set[_Key]
+    seen: Set[_Line]
     """Lines that are not shown again."""
     lines: int = 1
     """1: one sentence; more: a window of that many lines."""
@@ -135,33 +137,31 @@ class _Document:
         return "\n".join([self.name, *map(_place_text, self.places), *also])
 
 
-_Key = tuple[str, str, int]
-"""The collection and document of a hit, and its offset or one of its lines."""
+_Line = tuple[str, str, int]
+"""The collection, document and number of a line."""
 Describe = Callable[[Hit | Unit], str]
 
 
-def draw_answer(answer: Answer, *, paths: bool = False) -> str:
-    """Draw the map of one answer with all its hits, for a terminal or a file."""
+def draw_answer(answer: Answer, *, limit: int, paths: bool = False) -> str:
+    """Draw the map of one answer, or only its paths, for a terminal or a file."""
     several = are_several(answer.generations)
-    hits = {_key(hit): hit for hit in answer.hits}
-    units = [_unit_of(hit) for hit in answer.hits]
+    hits = {(hit.collection, hit.uri): hit for hit in answer.hits}
 
     def describe(item: Hit | Unit) -> str:
-        return name_document(hits[_key(item)], several=several)
+        hit = hits.get((item.collection, item.uri))
+        if hit is None:
+            return safe_name(name_with_collection(item, several))
+        return name_document(hit, several=several)
 
     if paths:
-        drawn = draw_paths(units, _LARGER, describe)
+        drawn = draw_paths(answer.units[: limit or None], _LARGER, describe)
     else:
-        drawn = draw_question(answer.hits, units, _LARGER, len(units), set(), describe)
+        drawn = draw_question(answer.hits, answer.units, MAP_TOKENS, limit, set(), describe)
     return drawn.text or "Nothing found."
 
 
 def _unit_of(hit: Hit) -> Unit:
     return Unit(hit.collection, hit.uri, hit.path, "section", hit.lane, hit.span, hit.score)
-
-
-def _key(item: Hit | Unit) -> _Key:
-    return item.collection, item.uri, item.span.start
 
 
 def draw_paths(units: Sequence[Unit], budget: int, describe: Describe) -> Drawn:
@@ -189,7 +189,7 @@ def draw_question(
     units: Sequence[Unit],
     budget: int,
     limit: int,
-    seen: set[_Key],
+    seen: set[_Line],
     describe: Describe,
 ) -> Drawn:
     """Draw the best places, then name further ones; what is left widens the best places.
@@ -266,7 +266,7 @@ def _finish(
     places: Sequence[_Place],
     named: Sequence[Unit],
     reached: int,
-    seen: set[_Key],
+    seen: set[_Line],
 ) -> Drawn:
     text = "\n".join(document.text for document in documents.values())
     shown = [ShownHit(place.hit, _excerpt(place)) for place in places]

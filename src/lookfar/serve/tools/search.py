@@ -24,6 +24,7 @@ from lookfar.retrieve.question.names import find_verbatim
 from lookfar.serve.show import json_shapes
 from lookfar.serve.show.answer_map import (
     MAP_TOKENS,
+    UNITS,
     Describe,
     count_places,
     draw_paths,
@@ -61,8 +62,6 @@ Asked = Answer | Matches | Reading | Refused
 _TOKENS_EACH = 250
 """Default budget for each of several probes."""
 _PASSAGE_TOKENS = 6_000
-_UNITS = 36
-"""Definitions and sections per question that a map shows or names."""
 _PASSAGES = 10
 _DEEPEST = 100
 """Most hits of one question, all pages together."""
@@ -227,7 +226,7 @@ def _show_probes(session: Session, given: SearchInput, call: Call, cursor: Curso
     probes = given.probes
     skip = cursor.offsets if given.cursor else (0,) * len(probes)
     searches = _Searches(session, given, call, cursor)
-    searches.units = min(max(skip) + max(_UNITS, given.budget // 20) + 1, _DEEPEST)
+    searches.units = min(max(skip) + max(UNITS, given.budget // 20) + 1, _DEEPEST)
     asked = [
         _ask_or_refuse(session, given, searches, probe, start)
         for probe, start in zip(probes, skip, strict=True)
