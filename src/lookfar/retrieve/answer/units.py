@@ -301,10 +301,14 @@ def _split_file(snapshot: Snapshot, document: int, uri: str, text: str) -> _File
     hashes = np.fromiter(map(hash, chain.from_iterable(words)), np.int64, int(counts.sum()))
     bounds = np.cumsum(counts) - counts
     names: list[tuple[int, int]] = []
+    terms_above: dict[tuple[str, ...], list[str]] = {}  # Members have the same names around them.
     for at, named in enumerate(sections):
         *around_it, title = named.path if named else ("",)
+        above = tuple(around_it)
+        if above not in terms_above:
+            terms_above[above] = terms_of(" ".join(above))
         names += ((hash(term), at) for term in terms_of(title))
-        names += ((hash(term), -at) for term in terms_of(" ".join(around_it)))
+        names += ((hash(term), -at) for term in terms_above[above])
     name_hashes, owners = np.array(names or [(0, 0)], np.int64).T.copy()
     file = _File(sections, kinds, lengths, starts, holders, hashes, bounds, name_hashes, owners)
     _recent.add((uri, text), file, _BYTES_PER_CHARACTER * len(text) + _BYTES_PER_PART * len(starts))

@@ -120,6 +120,7 @@ class StoredSnapshot(KeywordQueries, ABC):
         super().__init__(connection, generation, remembered, keywords, read_text)
         self._check_version = check_version
         self._manifest: Mapping[str, Any] | None = None
+        self._definitions: dict[int, list[Definition]] = {}
 
     # -- what each store does its own way ------------------------------------------
 
@@ -318,7 +319,11 @@ class StoredSnapshot(KeywordQueries, ABC):
         return spans if parts is None else overlaps(parts, spans)
 
     def definitions(self, documents: Sequence[int]) -> dict[int, list[Definition]]:
-        return catalog.definitions(self._connection, documents)
+        unread = [document for document in documents if document not in self._definitions]
+        read = catalog.definitions(self._connection, unread) if unread else {}
+        self._definitions.update((document, read.get(document, [])) for document in unread)
+        known = ((document, self._definitions[document]) for document in documents)
+        return {document: definitions for document, definitions in known if definitions}
 
     def defining(self, name: str) -> list[tuple[str, Section]]:
         return catalog.find_definitions(self._connection, self.generation, name)
