@@ -191,7 +191,7 @@ def test_a_changed_file_is_reported_or_extracted_again(
 ) -> None:
     library.index()
     (root / "contract.pdf").write_bytes(contract("sixty"))
-    monkeypatch.setattr(library.folder(), "freshen", lambda: [])
+    monkeypatch.setattr(library.folder(), "freshen", list)
     with monkeypatch.context() as answering:
         answering.setattr(Extraction, "extract", refuse_to_extract)
         (hit,) = library.search("notice to end the lease", top_k=1).hits
@@ -204,7 +204,7 @@ def test_a_changed_file_is_reported_or_extracted_again(
     (hit,) = library.search("notice to end the lease", top_k=1).hits
     assert (hit.state, hit.place, "sixty" in hit.text) == ("same", "page=2", True)
     (root / "contract.pdf").unlink()
-    monkeypatch.setattr(library.folder(), "freshen", lambda: [])
+    monkeypatch.setattr(library.folder(), "freshen", list)
     assert library.search("notice to end the lease", top_k=1).hits[0].state == "gone"
 
 
