@@ -1,6 +1,6 @@
 """Does a change keep every answer, and what does it import?
 
-    python bench/answers.py record OUT [FOLDER ...] [--tree TREE] [--places 8]
+    python bench/answers.py record OUT [FOLDER ...] [--tree TREE]
     python bench/answers.py compare A B
     python bench/answers.py imports [TREE ...]
 
@@ -31,7 +31,11 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 EXAMPLES: Final = ROOT / "examples" / "handbook"
 QUESTIONS: Final = ("how do I configure it", "error handling", "what changed in the last version")
-HELLO: Final = {"protocolVersion": "2025-11-25", "capabilities": {}}
+HELLO: Final = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "recorder", "version": "1"},
+}
 _DEFINED: Final = re.compile(
     r"^\s*(?:#{1,6}\s+|(?:pub |export |async |static )*(?:def|class|func|fn|function|struct)\s+)"
     r"(\w[\w .'-]*\w)",
@@ -43,12 +47,10 @@ _MASKED: Final = (
     (re.compile(r"\d{8}-?\d{6}-[\w-]+"), "MEMORY"),
     (re.compile(r"(?:-[0-9a-f]{16})+\b|\b[0-9a-f]{12}(?= recorder)"), "-HASH"),
 )
+_PLACES: Final = 8
 _MODIFIED: Final = 1_700_000_000
-_SHOWN: Final = 30
-"""Lines of the diff of one answer."""
-
-Places = Sequence[tuple[str, str]]
-"""Files, and the first heading or definition in each."""
+_SHOWN: Final = 30  # Lines of the diff of one answer.
+Places = Sequence[tuple[str, str]]  # Files, and the first heading or definition in each.
 
 
 class Program:
@@ -64,9 +66,10 @@ class Program:
         self.env = {**kept, **dict.fromkeys(own, str(self.home)), **other}
 
     def run(self, *arguments: str, python: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, *python, "-m", "lookfar", *arguments]
         return subprocess.run(
-            [sys.executable, *python, "-m", "lookfar", *arguments], env=self.env, cwd=self.home,
-            capture_output=True, stdin=subprocess.DEVNULL, text=True, check=False,
+            command, env=self.env, cwd=self.home, capture_output=True, stdin=subprocess.DEVNULL,
+            text=True, check=False,
         )  # fmt: skip
 
     def write(self, path: Path, asked: str, answer: str) -> None:
@@ -84,7 +87,7 @@ class Program:
         return to
 
 
-def draw_places(folder: Path, count: int) -> Places:
+def draw_places(folder: Path) -> Places:
     """Return files at equal distances among those that define or describe something."""
     texts = {
         path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8", errors="replace")
@@ -92,7 +95,7 @@ def draw_places(folder: Path, count: int) -> Places:
         if path.is_file()
     }
     places = [(uri, found[1]) for uri, text in texts.items() if (found := _DEFINED.search(text))]
-    return places[:: max(1, len(places) // count)][:count]
+    return places[:: max(1, len(places) // _PLACES)][:_PLACES]
 
 
 def list_commands(places: Places) -> Iterator[tuple[str, ...]]:
@@ -122,18 +125,17 @@ def list_calls(places: Places) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def converse(program: Program, folder: Path, places: Places) -> Iterator[tuple[str, str]]:
     """Yield each request to an MCP server with its answer."""
-    first = [("initialize", {**HELLO, "clientInfo": {"name": "recorder", "version": "1"}}),
-             ("tools/list", {})]  # fmt: skip
     calls = [
         ("tools/call", {"name": tool, "arguments": given}) for tool, given in list_calls(places)
     ]
+    requests: list[tuple[str, Any]] = [("initialize", HELLO), ("tools/list", {}), *calls]
     with subprocess.Popen(
         [sys.executable, "-m", "lookfar", "mcp", "--write", str(folder)], env=program.env,
         cwd=program.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as server:  # fmt: skip
         assert server.stdin is not None
         assert server.stdout is not None
-        for number, (method, params) in enumerate([*first, *calls]):
+        for number, (method, params) in enumerate(requests):
             request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             server.stdin.write(json.dumps(request) + "\n")
             server.stdin.flush()
@@ -146,11 +148,11 @@ def converse(program: Program, folder: Path, places: Places) -> Iterator[tuple[s
         server.stdin.close()
 
 
-def record(out: Path, folders: Sequence[Path], tree: Path, count: int) -> None:
+def record(out: Path, folders: Sequence[Path], tree: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="lf") as home:
         program = Program(tree, home)
         for folder in map(program.copy, folders):
-            places = draw_places(folder, count)
+            places = draw_places(folder)
             print(folder.name, program.run("index", str(folder)).stdout)
             to = out / folder.name
             to.mkdir(parents=True)
@@ -173,7 +175,9 @@ def compare(before: Path, after: Path) -> bool:
         if old == new:
             continue
         different += 1
-        lines = [*difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=2)][2:]
+        # The texts of answers have their line ends escaped, and would be one long line each.
+        left, right = (text.replace("\\n", "\n").splitlines() for text in (old, new))
+        lines = [*difflib.unified_diff(left, right, lineterm="", n=2)][2:]
         print(f"\n{name}: {old.splitlines()[0]}")
         print("\n".join(line[:200] for line in lines[:_SHOWN]))
         if len(lines) > _SHOWN:
@@ -204,14 +208,13 @@ def main() -> None:
     recording.add_argument("out", type=Path)
     recording.add_argument("folder", type=Path, nargs="*")
     recording.add_argument("--tree", type=Path, default=ROOT)
-    recording.add_argument("--places", type=int, default=8)
     comparing = actions.add_parser("compare")
     comparing.add_argument("recorded", type=Path, nargs=2)
     actions.add_parser("imports").add_argument("tree", type=Path, nargs="*", default=[ROOT])
     given = parser.parse_args()
     if given.action == "record":
         folders = [EXAMPLES, *(folder.resolve() for folder in given.folder)]
-        record(given.out, folders, given.tree, given.places)
+        record(given.out, folders, given.tree)
     elif given.action == "compare":
         sys.exit(compare(*given.recorded))
     else:
