@@ -217,7 +217,6 @@ def _parse_limits(given: Sequence[str]) -> dict[str, float]:
 def _build_configurations(
     options: Mapping[str, Any],
 ) -> tuple[list[Configuration], Configuration | None]:
-    """Return the configurations to measure and compare."""
     from lookfar.evaluate import Configuration
 
     base, as_of = parse_settings(options["settings"]), options["as_of"]

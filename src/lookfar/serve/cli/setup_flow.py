@@ -262,7 +262,7 @@ class SetupFlow:
             self._carry_out(edit, agreed=bool(wanted), question=question)
 
     def _guide_files(self, served: Sequence[Client], skill: bool) -> list[str]:
-        """Return the files that these clients read, each once."""
+        """Return the instruction files that these clients read, without duplicates."""
         assert self._project is not None, "only a project has such files"
         if skill:
             files = [f"{client.skills}/lookfar/SKILL.md" for client in served if client.guide]
@@ -430,7 +430,7 @@ def _includes_agents_file(path: Path) -> bool:
     try:
         return b"@AGENTS.md" in (edits.read(path) or b"")
     except LookfarError:
-        return False  # Editing the file reports what is wrong with it.
+        return False  # Editing the file reports the error.
 
 
 def _find_project(path: str | None) -> Path | None:

@@ -265,7 +265,6 @@ def open_sources(options: dict[str, Any]) -> AbstractContextManager[Library]:
 
 
 def _describe(source: OutsideSource, state: str) -> list[str]:
-    """Return a row of the table."""
     from lookfar.serve.show.render import format_size
 
     states = [state] if state else []

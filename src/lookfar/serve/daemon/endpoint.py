@@ -52,7 +52,7 @@ _LOGS: Final = "See its log: lookfar daemon logs"
 
 @dataclass(slots=True)
 class ClientRequest:
-    """The first line a client sends: what it wants, and for which folders and settings."""
+    """The first line that a client sends: the kind of session, the folders and the settings."""
 
     kind: str
     cwd: str = ""

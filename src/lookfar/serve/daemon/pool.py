@@ -211,7 +211,7 @@ class Pool:
         return self._acquire(_Shared(None, Databases(lambda: settings), ("databases", settings)))
 
     def _acquire(self, opened: _Shared) -> _Shared:
-        """Return what other sessions have open under the same key, or ``opened``."""
+        """Return the folder or databases that are open under the same key, or else ``opened``."""
         with self._lock:
             shared = self._shared.setdefault(opened.key, opened)
             shared.users += 1
@@ -320,7 +320,7 @@ def _is_followed(folder: Folder) -> bool:
 def _choose_watch(
     choices: Sequence[WatchChoices], session: Session, enabled: bool, debounce_ms: int
 ) -> None:
-    """Turn watching of all folders of a session on or off for it."""
+    """Record for all folders of a session whether it wants them watched."""
     for choice in choices:
         choice.choose(session, enabled, debounce_ms)
 

@@ -233,7 +233,7 @@ def _prepare(request: ClientRequest) -> tuple[list[str], Offer]:
 
 
 def _fallback_offer(request: ClientRequest) -> Offer:
-    """Return what to offer without a library: the requested tools if the settings can be read."""
+    """Return the tools to offer without a library: the requested ones if settings are readable."""
     try:
         return Offer.from_settings(load_request_settings(request, None))
     except LookfarError:

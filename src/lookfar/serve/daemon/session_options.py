@@ -106,7 +106,7 @@ def build_session_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_docs(paths: Sequence[str], given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the folders to serve: those of ``--docs`` after the arguments."""
+    """Return the folders to serve: the arguments, then those of ``--docs``."""
     return (*paths, *(given.get("docs") or ()))
 
 

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class WatchChoices:
-    """The sessions of one folder, and what they chose. May be shared by threads."""
+    """The sessions of one folder, and whether each wants it watched. May be shared by threads."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -39,7 +39,7 @@ class WatchChoices:
             self._start_if_wanted()
 
     def leave(self, session: object) -> None:
-        """Remove a session, and undo what only its choice did."""
+        """Remove a session and its choice, and start or stop the watcher accordingly."""
         with self._lock:
             self._sessions.remove(session)
             choice = self._choices.pop(session, None)

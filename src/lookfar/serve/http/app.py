@@ -156,7 +156,7 @@ class _Endpoints:
 
     async def health(self, _: Request) -> Response:
         shape = {"status": "ok"}
-        if self._settings.toolset != _RAGDOCS:  # Its clients expect the status alone.
+        if self._settings.toolset != _RAGDOCS:  # Clients of ragdocs expect only the status.
             shape |= {"name": "lookfar", "version": __version__}
         return json_response(shape)
 

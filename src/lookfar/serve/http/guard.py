@@ -455,7 +455,7 @@ def _format_address(address: str | None) -> str:
 
 
 def _client_address(scope: Any) -> str:
-    """Return what the rate limit counts by: an IPv4 address, or the /64 network of IPv6."""
+    """Return the key of a client for the rate limit: its IPv4 address, or its IPv6 /64 network."""
     address: str = (scope.get("client") or ("",))[0]
     if ":" not in address:
         return address

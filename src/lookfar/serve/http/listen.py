@@ -57,7 +57,7 @@ _KEEP_ALIVE_SECONDS: Final = 60
 _HEAD_SECONDS: Final = 10.0
 """How long the head of a request may take to arrive."""
 _UNREAD_SECONDS: Final = 60.0
-"""How long a client may read nothing of a pending response."""
+"""How long a client may take without reading anything of its response."""
 _MAX_CONNECTIONS: Final = 1000
 _BACKLOG: Final = 512
 """Connections that the system queues until they are accepted."""
@@ -170,7 +170,7 @@ class _Connection(H11Protocol):
         self._stop_read_timer()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse a request that is not HTTP in the shape of all our errors."""
+        """Refuse data that is not HTTP, with an error in the usual shape."""
         response = error_response(InvalidArgument(msg, hint="Use HTTP/1.1."))
         head = "".join(f"{k}: {v}\r\n" for k, v in response.headers.items())
         start = f"HTTP/1.1 {response.status_code} Bad Request\r\n{head}connection: close\r\n\r\n"

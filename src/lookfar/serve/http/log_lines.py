@@ -152,7 +152,7 @@ def logging_to(file: str, level: str) -> Iterator[None]:
 def _make_stderr_handler() -> logging.Handler:
     try:
         return _StderrHandler(sys.stderr.fileno())
-    except (OSError, ValueError, AttributeError):  # Something else took the place of stderr.
+    except (OSError, ValueError, AttributeError):  # Other code has replaced stderr.
         return logging.StreamHandler(sys.stderr)
 
 

@@ -83,7 +83,7 @@ class Metrics:
             self._tools.observe((("tool", name),), seconds)
 
     def text(self, states: Iterable[Family]) -> str:
-        """Return all metrics: what was counted, and ``states``."""
+        """Return all metrics as text: the counts, and ``states``."""
         with self._lock:
             lines = [
                 *_counter("lookfar_requests_total", "Requests answered.", self._responses),

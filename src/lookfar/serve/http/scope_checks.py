@@ -74,4 +74,4 @@ def _find_collections(arguments: Any, key: str = "") -> Iterator[str]:
         try:
             yield parse_address(arguments)[0]
         except InvalidArgument:
-            return  # The tool says what is wrong with it.
+            return  # The tool reports the error.

@@ -104,7 +104,7 @@ STATUSES: Final[Mapping[type[LookfarError], int]] = {
     ServerBusy: 503,
     TimedOut: 504,
 }
-"""By class; a class that is not listed has the status of its base class."""
+"""The status of each class of errors; a class that is not listed has that of its base class."""
 
 _RETRY: Final = "retry_after"
 

@@ -81,7 +81,7 @@ async def stream(request: Request, tools: Tools, tool: Tool) -> Response:
                     return
                 yield message
         finally:
-            # Also reached when the client has left, because the generator is closed then.
+            # This also runs when the client has left, because that closes the generator.
             call.cancel()
             running.cancel()
 

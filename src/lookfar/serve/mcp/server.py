@@ -161,7 +161,7 @@ def make_server(
 
 
 def write_instructions(tools: Mapping[str, Tool]) -> str:
-    """Return what a server with these tools tells a model: what each is for, and when to use it.
+    """Return the instructions for a model: what each tool is for, and when to use it.
 
     Some clients show only the first 500 characters, so the first tool has the most important
     advice.

@@ -24,7 +24,7 @@ from lookfar.serve.tools.tool import Tool
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 SCHEME: Final = "skill://"
 MINUTES_5: Final = 300_000
-"""How long a client may keep what only changes with the version of Lookfar (milliseconds)."""
+"""How long a client may keep what changes only with a new version of Lookfar (milliseconds)."""
 _FILE: Final = "SKILL.md"
 
 
@@ -87,7 +87,6 @@ def choose_skills(tools: Iterable[Tool]) -> tuple[Skill, ...]:
 
 
 def read_skill(skills: Iterable[Skill], uri: str) -> types.ReadResourceResult:
-    """Return the file of a skill."""
     contents = types.TextResourceContents(
         uri=uri, mime_type="text/markdown", text=_find(skills, uri).text
     )

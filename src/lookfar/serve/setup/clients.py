@@ -26,9 +26,9 @@ class Client:
     keys: tuple[str, ...]
     """The path of keys to the object that contains all servers."""
     user: tuple[str, ...] = ()
-    """Its settings file for all projects; of several, the first that exists."""
+    """Its settings file for all projects; if several are given, the first that exists."""
     project: tuple[str, ...] = ()
-    """Its settings file in a project; of several, the first that exists."""
+    """Its settings file in a project; if several are given, the first that exists."""
     signs: tuple[str, ...] = ()
     """Files and folders that exist only where it is installed."""
     programs: tuple[str, ...] = ()

@@ -42,7 +42,7 @@ _VARIABLES: Final = re.compile(
         \b (?:env|\w*headers) ["']? \s* [:=] \s* \{ (?: "(?:[^"\\\n]|\\.)*" | [^{}"] )* \}
     |   ^ [ \t]* \[ [^\]\n]* \b (?:env|\w*headers) ["']? \s* \] [\s\S]*? (?= ^ [ \t]* \[ | \Z )"""
 )
-"""Environment variables and headers, in JSON or TOML: each may be a secret, whatever its name."""
+"""Environment variables and headers, in JSON or TOML. Each value may be a secret."""
 
 
 @dataclass(frozen=True, slots=True)

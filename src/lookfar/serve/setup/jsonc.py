@@ -37,7 +37,7 @@ class Node:
     """The values of a list."""
 
     def find(self, key: str) -> int | None:
-        """Return the index of the member with this key; of duplicates the last, which counts."""
+        """Return the index of the last member with this key, which is the one that counts."""
         matches = [at for at, member in enumerate(self.members or ()) if member.key == key]
         return matches[-1] if matches else None
 

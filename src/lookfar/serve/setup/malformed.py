@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Malformed(Exception):
-    """The text is not valid, or contains something else where our entry belongs."""
+    """The text is invalid, or something else is in the place of Lookfar's entry."""
 
     def __init__(self, problem: str, text: str = "", at: int | None = None) -> None:
         place = ""

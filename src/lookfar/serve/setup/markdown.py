@@ -28,7 +28,7 @@ Cite what they give by file and lines. `grep` is as good for an exact string tha
 
 
 def put_file(text: str, ours: str) -> str:
-    """Return a file of ours, with what follows its front matter between our marks.
+    """Return one of Lookfar's own files, with the text after its front matter between our marks.
 
     An existing file keeps its front matter, which the user may have changed.
     """

@@ -201,7 +201,6 @@ def _window(
 
 
 def report(result: model.IndexReport, index_dir: str) -> str:
-    """Format the report of an indexing pass."""
     total = result.added + result.changed + result.unchanged
     embedded = f"{how_many(result.chunks_embedded, 'chunk')} embedded in {result.seconds:.1f} s"
     if result.text_bytes >= _WORTH_A_SPEED and result.seconds:
@@ -547,7 +546,6 @@ def _named_sources(state: model.Status) -> list[Text]:
 
 
 def statuses(states: Iterable[model.Status]) -> str:
-    """Format the status of several folders."""
     return "\n\n".join(map(status, states))
 
 
@@ -641,7 +639,6 @@ def diff(result: model.GenerationDiff) -> str:
 
 
 def pruned(result: model.Pruned) -> str:
-    """Format what pruning removed."""
     versions = how_many(result.documents, "document version")
     summary = f"{how_many(result.generations, 'generation')} and {versions} removed"
     remaining = f"stored: {', '.join(map(str, result.kept))}"

@@ -127,5 +127,5 @@ def next_page(
 
 
 def missing_lines(notes: Iterable[Incomplete]) -> list[str]:
-    """Format the notes on what may be missing from an answer, each once."""
+    """Format notes on what may be missing from an answer, without duplicates."""
     return [safe_name(str(note)) for note in dict.fromkeys(notes)]

@@ -22,7 +22,7 @@ Operation = Literal[
 ]
 
 _DIFF_TOKENS: Final = 3_000
-"""Most tokens of all diffs of one call together."""
+"""The most tokens of all diffs of a call together."""
 _LEAST_TOKENS: Final = 100
 _NAMED: Final = 20
 _MOST_ROWS: Final = 200

@@ -188,7 +188,7 @@ def _span(section: Section) -> str:
 
 
 def _sections_that_fit(sections: Sequence[Section]) -> list[Section]:
-    """Return all sections down to the deepest level that fits, or else the first ones."""
+    """Return all sections down to the deepest level that fits, or else as many as fit."""
     deepest = max((section.level for section in sections), default=0)
     for level in range(deepest, 0, -1):
         chosen = [section for section in sections if section.level <= level]

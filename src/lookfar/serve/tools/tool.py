@@ -258,7 +258,7 @@ def plain_refusal(error: LookfarError) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: one row of the table."""
+    """A tool: its name, input, handler, and how it is listed."""
 
     name: str
     description: str
@@ -401,7 +401,7 @@ def _find_surrogate(value: Any, at: str = "") -> str | None:
         return None if valid else at
     inner: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
-        # Names are texts, too.
+        # Names of arguments may contain surrogates, too.
         inner = [(name, text) for name, part in value.items() for text in (name, part)]
     elif isinstance(value, (list, tuple)):
         inner = enumerate(value)

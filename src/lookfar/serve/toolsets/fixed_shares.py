@@ -97,7 +97,7 @@ class ShareSearch:
 def _score_names(
     ranking: Ranking, sources: Sequence[Source], weights: Mapping[str, float]
 ) -> list[float]:
-    """Return for each candidate BM25 of its document's title, path, description and aliases."""
+    """Return BM25 of the title, path, description and aliases of each candidate's document."""
     names = {field: weight for field, weight in weights.items() if field != "page"}
     scores: dict[tuple[int, int], float] = {}
     for number, source in enumerate(sources):
@@ -110,7 +110,7 @@ def _score_names(
 
 
 def _join_passages(ranking: Ranking, best: Sequence[int], gap: int) -> list[Passage]:
-    """Turn chunks into passages; those that nearly touch become one, with the better score."""
+    """Turn chunks into passages. Chunks that nearly touch become one, with the better score."""
     documents: dict[tuple[int, int], list[int]] = defaultdict(list)
     for at in best:
         documents[ranking.candidates[at].document].append(at)

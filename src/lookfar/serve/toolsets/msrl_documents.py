@@ -182,7 +182,7 @@ def _apply_edit(session: Session, given: Input, edit: Edit, **path_fields: str) 
     paths: dict[str, str] = {name: getattr(given, name) for name in path_fields.values()}
     parts: dict[str, Any] = {key: _split_titles(paths[name]) for key, name in path_fields.items()}
     if edit.op in ("insert", "move"):
-        # A blank parent is the document itself; elsewhere it is the text before the headings.
+        # A blank parent is the document itself; any other blank is the text before the headings.
         parts = {key: path if any(path) else () for key, path in parts.items()}
     try:
         done = _edit_by_title(session, edit, parts)

@@ -175,7 +175,7 @@ def _find_model(library: Library) -> Embedder | None:
 def _merge_similar(
     hits: Sequence[Hit], threshold: float, model: Embedder | None
 ) -> list[tuple[Hit, int]]:
-    """Return the hits unlike every better hit, each with the number of hits merged into it."""
+    """Merge hits into similar better ones; return the rest, each with its number of merged hits."""
     vectors = model.embed([hit.text for hit in hits]) if model and hits else None
     distinct: list[int] = []
     merged: Counter[int] = Counter()

@@ -32,7 +32,7 @@ def load_doc_ids(session: Session, answer: Answer) -> Mapping[str, str]:
     cached = cache.get(collections)
     if cached is not None and cached[0] == answer.generations:
         return cached[1]
-    # Files of this answer may have been removed meanwhile.
+    # Files of this answer may have been removed since.
     shown = [display_path(library, hit.collection, hit.uri) for hit in answer.hits]
     doc_ids = _shorten(dict.fromkeys([*_list_paths(library), *shown]))
     cache[collections] = (dict(answer.generations), doc_ids)
@@ -72,7 +72,7 @@ def _list_paths(library: Library) -> Iterable[str]:
 
 
 def _shorten(paths: Iterable[str]) -> dict[str, str]:
-    """Return for each path its stem, or more of it where the stem is not unique."""
+    """Return the stem of each path, or a longer part of it if the stem is not unique."""
     known = list(paths)
     stems = Counter(PurePosixPath(path).stem for path in known)
     pages = Counter(map(_strip_suffix, known))

@@ -28,7 +28,7 @@ class Refused(Exception):
         super().__init__(reason)
         self.reason = reason
         self.signed = signed
-        """Whether the issuer made the token, so that it was not guessed."""
+        """Whether the signature is the issuer's, so the token was not guessed."""
 
 
 class Verifier:

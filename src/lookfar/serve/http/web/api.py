@@ -85,7 +85,7 @@ def _search(session: Session, given: SearchInput, _: Call) -> Result:
             "There is nothing to search for.", hint="Send a query, a filter, or both."
         )
     collections = tuple(given.collections)
-    # Conditions in words, such as due<today, mean another day tomorrow.
+    # The key contains parsed conditions, because due<today means another date tomorrow.
     conditions = parse_conditions(filters.where)
     key = (given.query, given.mode, filters, collections, given.depth, conditions)
     answering = (

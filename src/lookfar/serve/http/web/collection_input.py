@@ -10,5 +10,5 @@ class CollectionInput(Input):
     collection: str = ""
 
     def choose_collection(self, library: Library) -> str:
-        """Return the name that was given, or else that of the first collection."""
+        """Return the given name, or else the name of the first collection."""
         return self.collection or next(iter(library.collections), "")

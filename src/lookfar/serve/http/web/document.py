@@ -193,7 +193,7 @@ def _resolve(session: Session, whole: Reading, references: Sequence[Reference]) 
 
 
 def _find_itself(uri: str, target: str) -> str:
-    """Return the URI of the document if a link leads to a place in itself."""
+    """Return the URI of the document if a link leads to a place in the same document."""
     if not target:
         return uri
     path = posixpath.normpath(posixpath.join(posixpath.dirname(uri), target))

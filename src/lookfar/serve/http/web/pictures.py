@@ -51,7 +51,6 @@ TOOL: Final = Tool(
 
 
 async def serve_picture(request: Request, caller: rest.Tools) -> Response:
-    """Return the bytes of a picture."""
     arguments = await rest.read_arguments(request)
     call = rest.HttpCall()
     result = await caller.run(
@@ -65,7 +64,7 @@ async def serve_picture(request: Request, caller: rest.Tools) -> Response:
 
 
 class PictureNames:
-    """Finds pictures of a folder by their names alone; lists the folder only when needed."""
+    """Finds the pictures of a folder by file name; lists the folder only when needed."""
 
     def __init__(self, session: Session, collection: str, folder: Files | None) -> None:
         self._memory = session.memory

@@ -111,7 +111,6 @@ class SourceJobs:
 
 
 def get_jobs(session: Session) -> SourceJobs:
-    """Return the fetches of a server."""
     with _LOCK:
         jobs: SourceJobs = session.memory.setdefault(_KEY, SourceJobs())
     return jobs

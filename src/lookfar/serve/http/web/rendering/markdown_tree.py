@@ -32,7 +32,7 @@ _PARSER: Final = pyromark.Markdown(
 )
 _MOST_NODES: Final = 150_000
 _DEEPEST: Final = 40
-"""Nodes nested deeper than this are added to the one above: a browser has limits, too."""
+"""Nodes nested deeper than this are added to the node above, because browsers have limits."""
 _DEEPEST_TAG: Final = 8
 """More open HTML tags than this are shown as text."""
 _CALLOUT: Final = re.compile(r"\[!([A-Za-z][\w-]{0,30})\]([+-]?)[ \t]*")
