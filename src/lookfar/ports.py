@@ -999,6 +999,8 @@ class Store(Protocol):
 
     folder: Path
     """The folder for what belongs to this machine alone."""
+    outdated: str
+    """Why the last snapshot may lack what was written elsewhere, and how old it is; else empty."""
 
     @property
     def place(self) -> str:

@@ -20,6 +20,7 @@ from lookfar.errors import (
     IOFailed,
     LookfarError,
     ModelUnavailable,
+    StoreUnavailable,
     how_many,
     wrong_dimensions,
 )
@@ -221,7 +222,11 @@ class Collection(RepairedIndex):
                     notes = self.freshen() if as_of is None else []
                 except IndexHeld as held:
                     notes = [Incomplete("held", f"{held.message} {held.hint}")]
-                return notes, stack.enter_context(self.store.snapshot(as_of))
+                except StoreUnavailable:
+                    notes = []
+                snapshot = stack.enter_context(self.store.snapshot(as_of))
+                outdated = self.store.outdated
+                return [*notes, *([Incomplete("stale", outdated)] if outdated else [])], snapshot
 
             notes, snapshot = self.run_when_ready(open_now)
             if self.variants is not None:

@@ -95,7 +95,7 @@ RETIRED: Final = frozenset(
     page_share path_weight phrase_boost quality_lift quality_weight recency_days
     recency_factor recency_late_days recency_late_factor verbatim
     """.split()
-) | {"quality.threads", "quality.on_battery", "quality.max_load"}
+) | {"quality.threads", "quality.on_battery", "quality.max_load", "store.vector_memory"}
 """Settings of earlier versions. They have no effect, and naming one is not an error."""
 RULES: Final = {key: rule for key, rule, _ in _rows()}
 DEFAULTS: Final = {key: default for key, _, default in _rows()}

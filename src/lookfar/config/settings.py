@@ -435,11 +435,6 @@ class StoreSettings:
     connections: int = setting(
         16, "Queries that a process sends to the server at once.", low=1, high=1000, trusted=True
     )
-    vector_memory: int = setting(
-        1024,
-        "MB of vectors that a process may copy from the server to compare them itself.",
-        low=0, high=1_000_000, trusted=True,
-    )  # fmt: skip
     read_only: bool = setting(
         False, "Answer from the store alone: index nothing, and need no folder.", trusted=True
     )

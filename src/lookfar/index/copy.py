@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from lookfar import config
 from lookfar.common.folders import list_folder
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
 from lookfar.index.analysis import analyse_document
@@ -33,6 +34,7 @@ from lookfar.ports import (
     Writer,
 )
 from lookfar.store.catalogue.exports import digest
+from lookfar.store.opening import COPIES
 from lookfar.store.sqlite.store import CollectionStore
 from lookfar.text.parse.formats import text_parser_for
 
@@ -96,7 +98,8 @@ class IndexLocation:
             from lookfar.store.postgres.server import server_at
             from lookfar.store.postgres.store import PostgresStore
 
-            return PostgresStore(server_at(self.place), name, Path(name))
+            copies = Path(config.load(None).index.dir) / COPIES
+            return PostgresStore(server_at(self.place), name, Path(name), copies)
         return CollectionStore(Path(self.place) / name, only_copy=name.startswith(f"{DOCUMENTS}/"))
 
 

@@ -16,6 +16,10 @@ KIND_OF_DATABASES = "documents"
 """The kind of collection whose store is the only copy of its documents."""
 
 
+COPIES = "copies"
+"""The folder of indexes with this machine's copies of collections on servers."""
+
+
 def stored_names(folder: Path, settings: Settings, kind: str) -> list[str]:
     """Return the names of the collections of this kind that exist, on this machine or on the
     server."""
@@ -43,4 +47,5 @@ def open_store(folder: Path, settings: Settings, kind: str = "") -> Store:
 
     server = server_at(chosen.url, chosen.read_url, chosen.connections)
     name = f"{kind}/{folder.name}" if kind else folder.name
-    return PostgresStore(server, name, folder, chosen.vector_memory << 20)
+    copies = Path(settings.index.dir) / COPIES
+    return PostgresStore(server, name, folder, copies, settings.index.coarse_above)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from lookfar.ports import Store
 from lookfar.store.postgres.server import Server
 from lookfar.store.postgres.store import PostgresStore
 from lookfar.store.sqlite.store import CollectionStore
@@ -29,13 +31,48 @@ def pg() -> Iterator[PgServer]:
             server.stop()
 
 
-@pytest.fixture(params=["embedded", "postgres"])
+@pytest.fixture(autouse=True)
+def own_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands keep copies of what is on a server in the folder of a test."""
+    monkeypatch.setenv("LOOKFAR_INDEX_DIR", str(tmp_path / "indexes"))
+
+
+class _FrontEnd:
+    """A store that reads on one machine what it writes on another."""
+
+    def __init__(self, reader: PostgresStore, writer: PostgresStore) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader if name in _READING else self._writer, name)
+
+    def close(self) -> None:
+        self._reader.close()
+        self._writer.close()
+
+
+_READING = {
+    "about", "damage", "diff", "exists", "fingerprint", "generations", "held", "history",
+    "snapshot", "verify", "written",
+}  # fmt: skip
+
+
+@pytest.fixture(params=["embedded", "postgres", "postgres-followed"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     if request.param == "embedded":
         return lambda: CollectionStore(tmp_path / "index")
     server: PgServer = request.getfixturevalue("pg")
     name = f"test-{next(_numbers)}"
-    return lambda: PostgresStore(Server(server.url()), name, tmp_path / "index")
+
+    def open_on(machine: str) -> PostgresStore:
+        return PostgresStore(
+            Server(server.url()), name, tmp_path / "index", tmp_path / f"copies-{machine}"
+        )
+
+    if request.param == "postgres":
+        return lambda: open_on("one")
+    return lambda: cast("Store", _FrontEnd(open_on(f"reader-{next(_numbers)}"), open_on("one")))
 
 
 @pytest.fixture

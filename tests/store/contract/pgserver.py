@@ -137,7 +137,6 @@ def ready(server: PgServer) -> PgServer:
         "CREATE DATABASE lookfar OWNER lookfar",
         database="postgres",
     )
-    server.execute("CREATE EXTENSION vector")
     return server
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lookfar.errors import StoreUnavailable
-from lookfar.store.postgres import keyword_writer, server
-from lookfar.store.postgres.server import Server, ServerConnection
+from lookfar.store.postgres import server
+from lookfar.store.postgres.server import Inserts, Server
 from lookfar.store.postgres.store import PostgresStore
 from store.contract.pgserver import PgServer, ready, short_folder
 from store.shelf import Shelf
@@ -26,7 +26,8 @@ ODD = {
 
 @pytest.fixture
 def shelf(pg: PgServer, tmp_path: Path) -> Shelf:
-    return Shelf(PostgresStore(Server(pg.url()), f"bulk-{next(_numbers)}", tmp_path))
+    name = f"bulk-{next(_numbers)}"
+    return Shelf(PostgresStore(Server(pg.url()), name, tmp_path, tmp_path / "copies"))
 
 
 def pages(number: int, amount: int = 300) -> dict[str, str | None]:
@@ -42,7 +43,6 @@ def test_every_text_arrives_as_it_was(
     Seen to fail without the replacement.
     """
     monkeypatch.setattr(server, "_MANY_COPIED", 1 if copied else 10**9)
-    monkeypatch.setattr(server, "_MANY", 1)
     written = {**ODD, **pages(1, 20), "nul.md": "# Ti\0tle\n\nnul\0word\n"}
     shelf.write(written)
     assert shelf.everything() == written
@@ -62,9 +62,11 @@ def test_both_ways_to_insert_leave_the_same_rows(
     for most in (1, 10**9):
         monkeypatch.setattr(server, "_MANY_COPIED", most)
         name = f"bulk-{next(_numbers)}"
-        Shelf(PostgresStore(Server(pg.url()), name, tmp_path)).write({**ODD, **pages(1)})
+        Shelf(PostgresStore(Server(pg.url()), name, tmp_path, tmp_path / "copies")).write(
+            {**ODD, **pages(1)}
+        )
         found = []
-        for table in ("documents", "chunks", "entries", "terms", "postings", "embeddings"):
+        for table in ("documents", "chunks", "entries", "titles", "embeddings"):
             found += pg.execute(
                 f"SELECT md5(string_agg(row_text, '|' ORDER BY row_text)), count(*) FROM (SELECT"
                 f" (to_jsonb(t) - 'collection')::text AS row_text FROM lookfar.{table} t JOIN"
@@ -82,29 +84,14 @@ def test_a_role_without_temporary_tables_writes_all_the_same(
     monkeypatch.setattr(server, "_MANY_COPIED", 1)
     pg.execute("REVOKE TEMPORARY ON DATABASE lookfar FROM PUBLIC, lookfar")
     try:
-        shelf = Shelf(PostgresStore(Server(pg.url()), "no-temporary", tmp_path))
+        shelf = Shelf(
+            PostgresStore(Server(pg.url()), "no-temporary", tmp_path, tmp_path / "copies")
+        )
         shelf.write(pages(1))
         assert shelf.everything() == pages(1)
         assert shelf.store.verify() == []
     finally:
         pg.execute("GRANT TEMPORARY ON DATABASE lookfar TO PUBLIC, lookfar")
-
-
-def test_terms_of_several_buffers_are_found(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A build writes its postings in parts; a term of many parts is still one list.
-
-    Seen to fail while a temporary table kept the rows of the part before.
-    """
-    monkeypatch.setattr(keyword_writer, "_BUFFERED", 50)
-    monkeypatch.setattr(server, "_MANY_COPIED", 1)
-    shelf.write(pages(1))
-    assert sorted(shelf.found("common", 1000)) == sorted(pages(1))
-    assert shelf.found("word7")[0] == "7.md"
-    assert shelf.store.verify() == []
-    for number in (2, 3, 4, 5):
-        shelf.write(pages(number, 30))
-    assert sorted(shelf.found("common", 1000)) == sorted(pages(1))
-    assert shelf.store.verify() == []
 
 
 def test_a_build_killed_while_it_copies_leaves_the_old_generation(
@@ -117,22 +104,22 @@ def test_a_build_killed_while_it_copies_leaves_the_old_generation(
         own.create()
         try:
             ready(own)
-            shelf = Shelf(PostgresStore(Server(own.url()), "copied", tmp_path))
+            shelf = Shelf(PostgresStore(Server(own.url()), "copied", tmp_path, tmp_path / "copies"))
             shelf.write(pages(1, 30))
-            offering = ServerConnection.offering
+            insert = Inserts.insert
             for stop in (1, 4, 9):
                 left = [stop]
 
-                def die(self: ServerConnection, table: str, *rest: object) -> object:
+                def die(self: Inserts, table: str, *rest: object, **named: object) -> None:
                     left[0] -= 1  # noqa: B023
                     if not left[0]:  # noqa: B023
                         own.kill()
-                    return offering(self, table, *rest)  # type: ignore[arg-type]
+                    insert(self, table, *rest, **named)  # type: ignore[arg-type]
 
-                monkeypatch.setattr(ServerConnection, "offering", die)
+                monkeypatch.setattr(Inserts, "insert", die)
                 with pytest.raises(StoreUnavailable):
                     shelf.write(pages(2, 30), rebuild=True)
-                monkeypatch.setattr(ServerConnection, "offering", offering)
+                monkeypatch.setattr(Inserts, "insert", insert)
                 own.start()
                 assert shelf.everything() == pages(1, 30)
                 assert len(shelf.found("common", 100)) == 30

@@ -1108,7 +1108,7 @@ def test_the_last_generation_of_each_of_the_past_days_stays(
             assert tz is UTC
             return now
 
-    for module in ("catalogue.generations", "sqlite.write_session", "postgres.write_session"):
+    for module in ("catalogue.generations", "sqlite.write_session"):
         monkeypatch.setattr(f"lookfar.store.{module}.datetime", Clock)
     shelf.retain = 1
     for day in range(1, 6):

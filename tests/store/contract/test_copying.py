@@ -252,7 +252,9 @@ def test_a_front_end_needs_no_folder(folder: Path, tmp_path: Path, url: str) -> 
         for refused in (front.index, front.folder().delete):
             with pytest.raises(IndexReadOnly):
                 refused()
-        assert not (tmp_path / "b").exists(), "nothing is written on its machine"
+        (copies,) = (tmp_path / "b").iterdir()
+        assert copies.name == "copies", "nothing else is written on its machine"
+        assert copies.stat().st_mode & 0o777 == 0o700
     never = tmp_path / "never"
     with (
         opened(never, store__url=url, store__read_only=True) as front,

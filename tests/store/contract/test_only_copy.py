@@ -23,16 +23,20 @@ def digest(document: StoredDocument) -> bytes:
 
 def test_an_only_copy_on_a_server_is_salvaged_and_not_removed(pg: PgServer, tmp_path: Path) -> None:
     """Seen to fail when ``set_aside`` did not refuse: it removed every row."""
-    store = PostgresStore(Server(pg.url()), "documents/only", tmp_path / "index")
+    store = PostgresStore(
+        Server(pg.url()), "documents/only", tmp_path / "index", tmp_path / "copies"
+    )
     shelf = Shelf(store)
     shelf.write(TEXTS)
     with pytest.raises(IndexCorrupt):
         store.set_aside("damaged")
-    with store._changing(0.0) as connection:
-        connection.execute(
-            "UPDATE texts SET body = ? WHERE sha = (SELECT text_sha FROM documents WHERE uri = ?)",
-            (b"rubbish", "b.md"),
-        )
+    pg.execute(
+        "UPDATE lookfar.texts t SET body = 'rubbish' FROM lookfar.documents d JOIN"
+        " lookfar.collections c USING (collection) WHERE d.text_sha = t.sha AND d.uri = 'b.md'"
+        " AND c.name = 'documents/only' AND t.collection = d.collection"
+    )
+    assert [damage.artefact for damage in store.verify()] == ["texts"]
+    store = PostgresStore(Server(pg.url()), "documents/only", tmp_path / "index", tmp_path / "new")
     with pytest.raises(IndexCorrupt):
         list(store.written())
     with store.salvage(
@@ -53,10 +57,17 @@ def test_an_only_copy_on_a_server_is_salvaged_and_not_removed(pg: PgServer, tmp_
 
 def test_missing_rows_on_a_server_are_noticed(pg: PgServer, tmp_path: Path) -> None:
     """Seen to fail without ``refuse_miscount``: the others were exported without an error."""
-    store = PostgresStore(Server(pg.url()), "documents/counted", tmp_path / "index")
+    store = PostgresStore(
+        Server(pg.url()), "documents/counted", tmp_path / "index", tmp_path / "copies"
+    )
     Shelf(store).write(TEXTS)
-    with store._changing(0.0) as connection:
-        connection.execute("DELETE FROM documents WHERE uri = ?", ("b.md",))
+    pg.execute(
+        "DELETE FROM lookfar.documents d USING lookfar.collections c WHERE d.uri = 'b.md'"
+        " AND c.collection = d.collection AND c.name = 'documents/counted'"
+    )
+    store = PostgresStore(
+        Server(pg.url()), "documents/counted", tmp_path / "index", tmp_path / "new"
+    )
     with pytest.raises(IndexCorrupt):
         list(store.written())
     store.delete()

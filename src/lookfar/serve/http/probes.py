@@ -2,8 +2,8 @@
 
 ``GET /livez`` is answered as long as the process handles requests, however many there are.
 ``GET /readyz`` is answered with 503 while the server should get no requests: while a first index is
-built, while the store cannot be reached, while it handles as many requests as it may, and while it
-is stopping. Both need no token, have no rate limit, and reveal nothing else.
+built or copied from a server, while the index cannot be read, while it handles as many requests as
+it may, and while it is stopping. Both need no token, have no rate limit, and reveal nothing else.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from lookfar.serve.tools.tool import Session
 
 _KEEP_SECONDS: Final = 0.5
 """How long a check of the index is reused."""
+_PATIENCE: Final = 2.0
+"""Seconds after which an answer does not wait for the check any longer."""
 
 
 @dataclass(slots=True)
@@ -42,9 +44,9 @@ class Probes:
     def __init__(self, session: Session, stopping: Stopping) -> None:
         self._session = session
         self._stopping = stopping
-        self._checking = asyncio.Lock()
+        self._checking: asyncio.Task[None] | None = None
         self._checked = -math.inf
-        self._obstacle = ""
+        self._obstacle = "The index is being opened."
 
     def routes(self) -> list[Route]:
         return [Route(LIVE, self.live), Route(READY, self.ready)]
@@ -63,19 +65,23 @@ class Probes:
 
         The probe needs no token, so many requests must not cause many queries of the store.
         """
-        async with self._checking:
-            if time.monotonic() - self._checked > _KEEP_SECONDS:
-                self._obstacle = await anyio.to_thread.run_sync(self._find_obstacle)
-                self._checked = time.monotonic()
-            return self._obstacle
+        if self._checking is None and time.monotonic() - self._checked > _KEEP_SECONDS:
+            self._checking = asyncio.create_task(self._look())
+        if self._checking is not None:
+            await asyncio.wait({self._checking}, timeout=_PATIENCE)
+        return self._obstacle
+
+    async def _look(self) -> None:
+        self._obstacle = await anyio.to_thread.run_sync(self._find_obstacle)
+        self._checked, self._checking = time.monotonic(), None
 
     def _find_obstacle(self) -> str:
         try:
             library = self._session.library
             for folder in [library.folder(name) for name in library.collections]:
-                # Read this for every folder: it fails if the store cannot be reached.
-                indexed = folder.indexed
-                if folder.building_since and not indexed:
+                if folder.indexed:
+                    _ = folder.held  # Reads it; a new front end copies it first.
+                elif folder.building_since:
                     return "The first index is being built."
         except LookfarError:
             return "The index cannot be read."

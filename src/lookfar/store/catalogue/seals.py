@@ -95,16 +95,27 @@ def _hash(tables: Sequence[Rows]) -> bytes:
 
 def seal(connection: Connection, *tables: str) -> None:
     """Store the current hash of small tables; without names, of those that change often."""
-    if not isinstance(connection, sqlite3.Connection):
-        return  # A PostgreSQL server checks its own pages.
     connection.executemany(
         "INSERT OR REPLACE INTO seals VALUES (?, ?)",
         [(table, _hash_table(connection, table)) for table in tables or _OFTEN],
     )
 
 
-def _hash_table(connection: sqlite3.Connection, table: str) -> bytes:
+def _hash_table(connection: Connection, table: str) -> bytes:
     return _hash([connection.execute(f"SELECT {_SMALL[table]}").fetchall()])
+
+
+def seal_versions(connection: Connection, since: int) -> None:
+    """Store the hashes of the versions with higher numbers than ``since``, from their rows."""
+    tables = [
+        _Grouped(connection.execute(f"SELECT {statement.format('> ?')}", (since,)))
+        for statement in _OF_VERSIONS
+    ]
+    numbers = connection.execute("SELECT id FROM documents WHERE id > ? ORDER BY id", (since,))
+    connection.executemany(
+        f"INSERT INTO checks SELECT id, ?, {STATE} FROM documents WHERE id = ?",
+        ((_hash([table.take(number) for table in tables]), number) for (number,) in numbers),
+    )
 
 
 def broken(connection: sqlite3.Connection) -> Iterator[str]:

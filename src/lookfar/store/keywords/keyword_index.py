@@ -28,6 +28,7 @@ from lookfar.store.keywords.segment import Segment
 from lookfar.store.keywords.segment_writer import SegmentBuffer, merge_segments
 
 if TYPE_CHECKING:
+    from lookfar.ports import Streams
     from lookfar.store.keywords.postings import Keys
 
 KEYWORDS: Final = "words"
@@ -111,6 +112,14 @@ class KeywordView(NamedTuple):
                     rows = np.repeat(counts, segment.chunk_counts)
                     parts.append(Part.make(segment, counts, rows))
         return LiveKeywords(self.folder, parts)
+
+    def read_streams(self, first: int, last: int) -> Iterator[tuple[int, int, Streams]]:
+        """Yield number, first chunk and terms of each document from ``first`` to ``last``."""
+        with reading(self.folder):
+            for segment in self.segments:
+                chosen = (segment.documents >= first) & (segment.documents <= last)
+                if chosen.any():
+                    yield from segment.read_streams(chosen)
 
     def find_entries(self) -> tuple[Keys, Keys]:
         """Return the number of each stored chunk, and that of its document."""

@@ -1,14 +1,11 @@
-"""Posting lists, and the BM25 scores that follow from them; shared by both stores.
+"""Posting lists, and the BM25 scores that follow from them.
 
-The length of an entry is rounded to one byte: exact up to 40 terms, within an eighth beyond. Both
-stores round alike and score with these functions, so their scores are equal.
+The length of an entry is rounded to one byte: exact up to 40 terms, within an eighth beyond.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -26,8 +23,6 @@ _B: Final = 0.75
 _FREE: Final = 24
 MOST_COUNTED: Final = 65_535
 """How often a term is counted in one entry at most."""
-_MOST_KEY: Final = (1 << 32) - 1
-_MOST_SHORT_TIMES: Final = 255
 _TABULATED: Final = 16_384
 """Entries from which the scores of a list are taken from a table, which has fewer."""
 _TABLE_TIMES: Final = 32
@@ -45,14 +40,8 @@ _LENGTHS: Final = tuple(map(_length, range(256)))
 _DECODED: Final = np.array(_LENGTHS, dtype=np.float64)
 
 
-@lru_cache(maxsize=4096)
-def length_byte(terms: int) -> int:
-    """Encode a length, rounded down to one that a byte can express."""
-    return bisect_right(_LENGTHS, terms) - 1
-
-
 def length_bytes(terms: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Encode many lengths, as :func:`length_byte` does."""
+    """Encode lengths, each rounded down to one that a byte can express."""
     return (np.searchsorted(_DECODED, terms, "right") - 1).astype(np.uint8)
 
 
@@ -62,37 +51,6 @@ class Postings(NamedTuple):
     keys: Keys
     times: NDArray[np.uint16 | np.uint8]
     lengths: NDArray[np.uint8]
-
-    @property
-    def nbytes(self) -> int:
-        return self.keys.nbytes + self.times.nbytes + self.lengths.nbytes
-
-    def compact(self) -> Postings:
-        """Return the same entries in about half of the memory."""
-        keys, times = self.keys, self.times
-        if len(keys) and int(keys[-1]) <= _MOST_KEY:
-            keys = keys.astype(np.uint32)
-        if len(times) and int(times.max()) <= _MOST_SHORT_TIMES:
-            times = times.astype(np.uint8)
-        # A copy: the lengths of a block are a view of all of its bytes.
-        return Postings(keys, times, self.lengths.copy())
-
-    def among(self, wanted: Keys) -> Postings:
-        """Return the entries that are in ``wanted``, which is sorted."""
-        return self.only(_find_wanted(self.keys, wanted))
-
-    def without(self, unwanted: Keys) -> Postings:
-        """Return the entries that are not in ``unwanted``, which is sorted."""
-        if not len(self.keys) or not len(unwanted):
-            return self
-        at = np.searchsorted(self.keys, unwanted)
-        at[at == len(self.keys)] = 0
-        wanted = np.ones(len(self.keys), dtype=np.bool_)
-        wanted[at[self.keys[at] == unwanted]] = False
-        return self.only(wanted)
-
-    def only(self, which: NDArray[np.bool_ | np.intp]) -> Postings:
-        return Postings(self.keys[which], self.times[which], self.lengths[which])
 
     def impacts(self, mean_length: float) -> Impacts:
         """Return what the term adds to the score of each entry."""
@@ -152,10 +110,6 @@ def idf(entries: int, having: int) -> float:
     """Return the inverse document frequency of a term that ``having`` entries contain."""
     having = min(having, entries)
     return math.log(1 + (entries - having + 0.5) / (having + 0.5))
-
-
-def clip_times(count: int) -> int:
-    return min(count, MOST_COUNTED)
 
 
 def sum_scores(parts: list[Impacts]) -> tuple[Keys, NDArray[np.float64]]:

@@ -13,7 +13,7 @@ import mmap
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,6 +23,8 @@ from lookfar.store.keywords.fields import FIELDS, NAMES, NUMBERS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from lookfar.ports import Streams
 
 MAGIC: Final = b"LFWORDS1"
 _ALIGNED: Final = 8
@@ -211,6 +213,27 @@ class Segment:
         """Yield all terms, in order."""
         written = bytes(self._terms)
         return (written[start:end] for start, end in pairwise(self._term_starts.tolist()))
+
+    def read_streams(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, int, Streams]]:
+        """Yield the number, the first chunk and the terms of each of these documents, as they were
+        added."""
+        documents = np.flatnonzero(chosen)
+        rows = np.flatnonzero(np.repeat(chosen, self.chunk_counts))
+        entries = iter(self._read_texts(self.chunks, rows))
+        names = self._read_texts(self.names, documents)
+        for at, own in zip(documents.tolist(), names, strict=True):
+            count = int(self.chunk_counts[at])
+            first = int(self.keys[int(self.chunk_starts[at])])
+            yield int(self.documents[at]), first, (own, [*islice(entries, count)])
+
+    def _read_texts(self, runs: TokenRuns, rows: NDArray[np.intp]) -> list[list[str]]:
+        """Return the terms of these rows, as one text for each field."""
+        numbers, ends = runs.read(rows * runs.fields, runs.fields)
+        known, places = np.unique(numbers, return_inverse=True)
+        terms = [self.term(number).decode("utf-8", "surrogatepass") for number in known.tolist()]
+        words = [terms[place] for place in places.tolist()]
+        texts = [" ".join(words[start:end]) for start, end in pairwise((0, *ends.tolist()))]
+        return [texts[at : at + runs.fields] for at in range(0, len(texts), runs.fields)]
 
     def find_term(self, term: bytes) -> int:
         """Return the number of the first term that is not less than ``term``."""

@@ -1,10 +1,13 @@
 """The server's tables and their migrations.
 
+They have the columns of the embedded catalogue, with the vectors and the analysed terms beside
+them, and are only written and copied: nothing searches them.
+
 Every table that grows has ``collection`` as the first column of its primary key and of every
 unique constraint, so that a cluster can distribute rows by it (Citus:
 ``create_distributed_table``). Row-level security shows one collection at a time: the one that the
-session has selected, if it belongs to the role. The catalogue's shared statements do not mention
-that column; it is the last in each table, with the selected collection as its default.
+transaction has selected, if it belongs to the role. That column is the last in each table, with the
+selected collection as its default.
 """
 
 from __future__ import annotations
@@ -36,40 +39,40 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "chunks": "key bigint, document bigint, ordinal integer, id bytea, vector bigint null,"
     ' section integer, path text, start integer, "end" integer, start_line integer,'
     " end_line integer, overlap integer, part integer, parts integer, sha bytea | key",
-    "embeddings": "row bigint, content bytea, checksum bigint, vector halfvec null | row",
+    # The vector as float16, the high byte first; null once it is erased.
+    "embeddings": "row bigint, content bytea, checksum bigint, vector bytea null | row",
     "links": "document bigint, ordinal integer, kind text, target text, anchor text, text text,"
     ' start integer, "end" integer, name text | document, ordinal',
     "names": "document bigint, name text, way integer, whole text | document, name, way, whole",
     "tags": "document bigint, tag text | document, tag",
-    "graves": "document bigint | document",
     "left_out": "uri text, failed integer, code text, message text, size bigint, mtime_ns bigint,"
     " ctime_ns bigint, inode bigint, settled integer | uri",
     "communities": "uri text, community integer | uri",
-    # The keyword index: the terms of each chunk and of each document's names, how many entries
-    # contain a term, and which ones, in blocks.
+    # The terms of each chunk and of each document's names.
     "entries": "key bigint, document bigint, headings text, tags text, body text, code text | key",
     "titles": "document bigint, title text, path text, description text, aliases text,"
     " keywords text | document",
-    "terms": "field smallint, term text, entries bigint, small integer | field, term",
-    "postings": "field smallint, term text, first bigint, last bigint, entries integer, data bytea"
-    " | field, term, first",
 }
-_LATER: Final[Mapping[str, str]] = {
-    "calls": "document bigint, facts bytea | document",
+_SECOND: Final[Mapping[str, str]] = {"calls": "document bigint, facts bytea | document"}
+_THIRD: Final[Mapping[str, str]] = {
     "properties": "document bigint, ordinal integer, key text, name text, kind text, value text,"
     " folded text, number float8 null | document, ordinal",
 }
-"""Tables that were added after the first version."""
+_FIFTH: Final[Mapping[str, str]] = {
+    # What each of the last commits changed beside adding rows with higher numbers, and the mark of
+    # the commit before it.
+    "revisions": "number bigint, base text, documents bigint[], vectors bigint[] | number",
+    # The vectors of the second model, in the order in which they were made.
+    "quality": "number bigint, model text, dimensions integer, row bigint, content bytea,"
+    " vector bytea null | number",
+}
+_ALL: Final = {**_COLUMNS, **_SECOND, **_THIRD, **_FIFTH}
+OF_DOCUMENTS: Final = ("sections", "chunks", "links", "names", "tags", "calls", "properties")
+"""The tables whose rows belong to a document, by their column ``document``."""
 _INDEXES: Final = (
-    "documents (collection, uri, born)",
     "documents (collection, text_sha)",
-    "documents (collection, died) WHERE died IS NOT NULL",
-    "chunks (collection, document, ordinal)",
-    "chunks (collection, vector)",
-    "links (collection, name) WHERE name != ''",
-    "names (collection, name)",
+    "chunks (collection, document)",
     "entries (collection, document)",
-    "terms (collection, field, entries)",
 )
 
 TYPES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
@@ -77,13 +80,13 @@ TYPES: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
         (name.strip('"'), kind)
         for name, kind, *_ in (column.split() for column in columns.partition("|")[0].split(","))
     ]
-    for table, columns in {**_COLUMNS, **_LATER}.items()
+    for table, columns in _ALL.items()
 }
 """Columns and their types, for statements that insert many rows at once."""
 
 
 def _table(name: str) -> str:
-    columns, _, key = {**_COLUMNS, **_LATER}[name].partition("|")
+    columns, _, key = _ALL[name].partition("|")
     lines = [
         column if " null" in column else f"{column} NOT NULL"
         for column in (
@@ -91,25 +94,19 @@ def _table(name: str) -> str:
         )
     ]
     own = "(SELECT collection FROM collections WHERE collection = own_collection())"
-    unique = ", UNIQUE (collection, content)" if name == "embeddings" else ""
     return f"""
 CREATE TABLE {name} ({", ".join(lines)},
-    collection bigint NOT NULL DEFAULT own_collection(), PRIMARY KEY (collection, {key}){unique});
+    collection bigint NOT NULL DEFAULT own_collection(), PRIMARY KEY (collection, {key}));
 ALTER TABLE {name} ENABLE ROW LEVEL SECURITY;
 ALTER TABLE {name} FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_collection ON {name} USING (collection = {own});
 """
 
 
-_FIRST = (
+_TABLES: Final = (
     """
 CREATE FUNCTION own_collection() RETURNS bigint STABLE PARALLEL SAFE LANGUAGE sql
     RETURN nullif(current_setting('lookfar.collection', true), '')::bigint;
--- What SQLite calls these; the catalogue's statements ask both.
-CREATE FUNCTION instr(whole text, part text) RETURNS integer IMMUTABLE PARALLEL SAFE LANGUAGE sql
-    RETURN strpos(whole, part);
-CREATE FUNCTION json_extract(told text, path text) RETURNS text IMMUTABLE PARALLEL SAFE
-    LANGUAGE sql RETURN jsonb_path_query_first(told::jsonb, path::jsonpath) #>> '{}';
 
 -- A collection that is built anew gets another number: which one serves is said here, and here
 -- alone. The role that made it is its tenant.
@@ -139,27 +136,44 @@ CREATE POLICY own_damage ON damage USING (tenant = current_user);
 """
     + "".join(map(_table, _COLUMNS))
     + "".join(f"CREATE INDEX ON {index};\n" for index in _INDEXES)
+    # What is dense already is not compressed again.
+    + "ALTER TABLE texts ALTER COLUMN body SET STORAGE EXTERNAL;\n"
 )
-
-_PROPERTY_INDEXES: Final = """
-CREATE INDEX ON properties (collection, key, folded);
-CREATE INDEX ON properties (collection, key, kind, number) WHERE number IS NOT NULL;
+_REVISIONS: Final = (
+    """
+-- How often it was written since, and a mark of the last time that no other state has.
+ALTER TABLE collections ADD COLUMN revision bigint NOT NULL DEFAULT 0;
+ALTER TABLE collections ADD COLUMN mark text NOT NULL DEFAULT gen_random_uuid()::text;
+ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE EXTERNAL;
 """
-_NARROW_BLOCKS: Final = """
--- Blocks of four to seven bytes an entry, which older programs cannot read. What is dense already
--- is not compressed again.
-ALTER TABLE postings ALTER COLUMN data SET STORAGE EXTERNAL;
+    + "".join(map(_table, _FIFTH))
+    + "CREATE INDEX ON quality (collection, row);\n"
+)
+_WITHOUT_SEARCH: Final = """
+-- Posting lists and vector indexes were for servers that searched. The vectors stay, as bytes.
+DROP TABLE terms, postings, graves;
+ALTER TABLE embeddings DROP CONSTRAINT embeddings_collection_content_key;
+ALTER TABLE embeddings ALTER COLUMN vector TYPE bytea USING substr(halfvec_send(vector), 5);
 ALTER TABLE texts ALTER COLUMN body SET STORAGE EXTERNAL;
+DROP FUNCTION instr(text, text), json_extract(text, text);
+DROP INDEX IF EXISTS documents_collection_uri_born_idx, documents_collection_died_idx,
+    chunks_collection_vector_idx, links_collection_name_idx, names_collection_name_idx,
+    properties_collection_key_folded_idx, properties_collection_key_kind_number_idx;
 """
+_FIRST: Final = _TABLES + "".join(map(_table, (*_SECOND, *_THIRD))) + _REVISIONS
+"""All tables of the newest version, for a server that has none."""
 _STEPS: Final = (
-    _FIRST,
-    _table("calls"),
-    _table("properties") + _PROPERTY_INDEXES,
-    _NARROW_BLOCKS,
+    "",
+    "".join(map(_table, _SECOND)),
+    "".join(map(_table, _THIRD)),
+    "",
+    _WITHOUT_SEARCH + _REVISIONS,
 )
 VERSION: Final = len(_STEPS)
 """The version of the tables that this program writes."""
-TABLES: Final = (*_COLUMNS, *_LATER)
+_WITH_VECTOR_INDEXES: Final = 4
+"""The last version whose servers searched."""
+TABLES: Final = tuple(_ALL)
 """The tables whose rows belong to a collection."""
 
 
@@ -185,14 +199,21 @@ def migrate(connection: Connection[Any]) -> None:
         return
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        if read_version(connection) == 0:
+        version = read_version(connection)
+        if version == 0:
             connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
             connection.execute(
                 f"CREATE TABLE IF NOT EXISTS {SCHEMA}.versions (version integer PRIMARY KEY)"
             )
-            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-        for number, step in enumerate(
-            _STEPS[read_version(connection) :], read_version(connection) + 1
-        ):
-            connection.execute(step)
+            connection.execute(_FIRST)
+        elif version < _WITH_VECTOR_INDEXES + 1:
+            for (index,) in connection.execute(
+                "SELECT indexname FROM pg_indexes WHERE schemaname = %s AND tablename = %s"
+                " AND indexdef LIKE '%%USING hnsw%%'",
+                (SCHEMA, "embeddings"),
+            ).fetchall():
+                connection.execute(f"DROP INDEX {SCHEMA}.{index}")
+        for number, step in enumerate(_STEPS[version:], version + 1):
+            if version and step:
+                connection.execute(step)
             connection.execute(f"INSERT INTO {SCHEMA}.versions VALUES (%s)", (number,))

@@ -1,66 +1,132 @@
-"""The store of one collection on a server: snapshots of what serves, and its one writer.
+"""The store of one collection on a server: rows there, searched in a copy on this machine.
 
-The writer is chosen by an advisory lock of the server, which is released with its connection.
+Each question asks the server which state serves, and brings the copy to it first. Writers work in
+the copy, too, and send what they commit to the server, which commits first. The writer is chosen
+by an advisory lock of the server, which is released with its connection.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import psycopg
+from psycopg import Connection
 
-from lookfar.errors import IndexBusy, IndexCorrupt, LookfarError, being_rebuilt
-from lookfar.model import Damage
-from lookfar.ports import Digest, Maker, OnStep, StoredDocument
-from lookfar.store.catalogue import generations
+from lookfar.errors import (
+    IndexBusy,
+    IndexCorrupt,
+    LookfarError,
+    NotIndexed,
+    StoreUnavailable,
+    being_rebuilt,
+)
+from lookfar.model import Damage, GenerationDiff
+from lookfar.ports import Digest, Generation, Maker, OnStep, StoredDocument
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.catalogue.erasing import has_traces, stored_documents
 from lookfar.store.ground import files as disk
-from lookfar.store.health.check import refuse_miscount
 from lookfar.store.health.salvage import Rescue
 from lookfar.store.postgres import registry
-from lookfar.store.postgres.checks import verify
-from lookfar.store.postgres.server import (
-    Reading,
-    Server,
-    ServerConnection,
-    Serving,
-    not_indexed,
-    select_in_transaction,
-    typed_errors,
-)
-from lookfar.store.postgres.snapshot import PostgresEpoch, PostgresSnapshot
-from lookfar.store.postgres.vector_memory import VECTOR_BYTES, VectorMemory
-from lookfar.store.postgres.vector_search import tune
-from lookfar.store.postgres.write_session import PostgresWriter, remove_purged_terms, remove_traces
-from lookfar.store.shared.stored_generations import StoredGenerations
+from lookfar.store.postgres.local_copy import LocalCopy
+from lookfar.store.postgres.mirror import Mirror
+from lookfar.store.postgres.server import Server, Serving
+from lookfar.store.sqlite.folder import CURRENT
+from lookfar.store.sqlite.snapshot import EpochSnapshot
+from lookfar.store.sqlite.write_session import EpochWriter
+from lookfar.store.vectors.vector_file import COARSE_ABOVE
 
-_POLL: Final = 0.05
 _DATABASES: Final = "documents/"
 """Prefix of the names of collections that are the only copy of their documents."""
 
 T = TypeVar("T")
 
 
-class PostgresStore(StoredGenerations):
+class PostgresStore:
     def __init__(
-        self, server: Server, name: str, folder: Path, vector_bytes: int = VECTOR_BYTES
+        self,
+        server: Server,
+        name: str,
+        folder: Path,
+        copies: Path,
+        coarse_above: int = COARSE_ABOVE,
     ) -> None:
-        """``folder`` is for what belongs to this machine alone; it need not exist. Vectors of at
-        most ``vector_bytes`` are compared by the front ends, more by the server."""
+        """``folder`` is for what belongs to this machine alone; it need not exist. The copy is in
+        ``copies``, which all collections and servers share."""
         self.folder = folder
         self.name = name
+        self.outdated = ""
         self._only_copy = name.startswith(_DATABASES)
         self._server = server
-        self._vector_bytes = vector_bytes
-        self._epoch: PostgresEpoch | None = None
+        self._mirror = Mirror(name)
+        self._copy = LocalCopy(copies / server.key / name, coarse_above, self._mirror)
         self._seen: int | None = None
         """The number last read or written here: if damage is found, it is in this one."""
+
+    # -- following -----------------------------------------------------------------
+
+    def _current(self) -> LocalCopy:
+        """Return the copy, with the state that serves; if the server is away, as it was."""
+        try:
+            serving = self._server.serving(self.name)
+            if serving is None or not self._is_current(serving):
+                self._copy.follow(self._server, self.name)
+        except StoreUnavailable as error:
+            if not self._copy.exists:
+                raise
+            self.outdated = f"{error.message} This answer is from the copy of {self._age()}."
+            return self._copy
+        if serving is None or not self._copy.exists:
+            raise self._explain_missing()
+        if self._seen is None:
+            self._copy.finish_erasing()  # If the process was killed before it was done.
+        self._seen, self.outdated = serving.collection, ""
+        with suppress(OSError):  # When the copy was last known to be current.
+            os.utime(self._copy.folder / CURRENT)
+        return self._copy
+
+    def _is_current(self, serving: Serving) -> bool:
+        return self._copy.is_current(serving, replica=self._server.reads_replica)
+
+    def _age(self) -> str:
+        """Return when this machine last compared its copy with the server."""
+        seconds = (self._copy.folder / CURRENT).stat().st_mtime
+        return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds")
+
+    def _explain_missing(self) -> LookfarError:
+        if not self._only_copy and self.damage():
+            return being_rebuilt()
+        return NotIndexed(
+            "This folder has not been indexed yet.",
+            hint="Run: lookfar index PATH",
+            developer=f"nothing serves as {self.name}",
+        )
+
+    @contextmanager
+    def _reading(self) -> Iterator[LocalCopy]:
+        """Lend the current copy; one that turns out to be damaged is fetched again."""
+        copy = self._current()
+        try:
+            yield copy
+        except IndexCorrupt as damage:
+            remaining = copy.fetch(self._server, self.name, lambda _: None)
+            if remaining:
+                raise self._describe_damage(remaining) from damage
+            raise IndexBusy(
+                "This machine's copy of the index was damaged, and has been fetched again.",
+                hint="Try again.",
+                developer=damage.developer,
+                details={"rebuilding": True, "since": ""},
+            ) from damage
+
+    def _describe_damage(self, damage: Sequence[Damage]) -> IndexCorrupt:
+        return catalog.corrupt_place_error(
+            str(self.folder), "; ".join(f"{entry.artefact}: {entry.detail}" for entry in damage)
+        )
 
     # -- reading -------------------------------------------------------------------
 
@@ -70,7 +136,7 @@ class PostgresStore(StoredGenerations):
 
     @property
     def file(self) -> Path | None:
-        """None: there is no file on this machine."""
+        """None: the file on this machine is only a copy."""
         return None
 
     @property
@@ -79,145 +145,89 @@ class PostgresStore(StoredGenerations):
 
     @property
     def exists(self) -> bool:
-        with self._server.reading(self.name, str(self.folder)) as (_, serving):
-            return serving is not None
-
-    @contextmanager
-    def _reading(self) -> Iterator[tuple[Reading, Serving]]:
-        with self._server.reading(self.name, str(self.folder)) as (connection, serving):
-            if serving is None:
-                raise self._explain_missing(registry.last_damage(connection, self.name))
-            self._seen = serving.collection
-            yield connection, serving
-
-    def _explain_missing(self, damage: str) -> LookfarError:
-        return being_rebuilt() if damage and not self._only_copy else not_indexed(self.name)
-
-    def _read(self, ask: Callable[[Reading], T]) -> T:
-        with self._reading() as (connection, _):
-            return ask(connection)
+        try:
+            return self._server.serving(self.name) is not None
+        except StoreUnavailable:
+            if not self._copy.exists:
+                raise
+            return True
 
     def fingerprint(self) -> str:
-        with self._reading() as (_, serving):
-            return serving.fingerprint
+        return self._ask(LocalCopy.fingerprint)
+
+    def _ask(self, ask: Callable[[LocalCopy], T]) -> T:
+        with self._reading() as copy:
+            return ask(copy)
 
     @contextmanager
-    def snapshot(self, generation: int | None = None) -> Iterator[PostgresSnapshot]:
-        with self._reading() as (connection, serving):
-            wanted = generations.resolve(connection, generation)
-            epoch = self._epoch
-            if epoch is None or epoch.collection != serving.collection:
-                epoch = self._epoch = PostgresEpoch(serving, self._fill, self._vector_bytes)
-            yield PostgresSnapshot(epoch, connection, serving, wanted)
+    def snapshot(self, generation: int | None = None) -> Iterator[EpochSnapshot]:
+        with self._reading() as copy, copy.snapshot(generation) as snapshot:
+            yield snapshot
 
-    def _fill(self, memory: VectorMemory) -> None:
-        """Copy the serving vectors into a memory, if that is the one of the serving collection."""
-        with self._reading() as (connection, serving):
-            epoch = self._epoch
-            if (
-                epoch is not None
-                and epoch.vectors is memory
-                and epoch.collection == serving.collection
-            ):
-                memory.extend(connection, serving)
-                epoch.ranges.extend(connection, catalog.last_document(connection))
+    def generations(self) -> list[Generation]:
+        return self._ask(LocalCopy.generations)
 
-    def verify(self, on_step: OnStep | None = None) -> list[Damage]:
-        try:
-            return self._read(lambda connection: verify(connection, on_step))
-        except IndexCorrupt as error:
-            return [Damage("index", error.developer)]
+    def history(self) -> tuple[int, list[Generation]]:
+        return self._ask(LocalCopy.history)
+
+    def held(self) -> int | None:
+        return self._ask(LocalCopy.held)
+
+    def diff(self, older: int, newer: int) -> GenerationDiff:
+        return self._ask(lambda copy: copy.diff(older, newer))
 
     def written(self) -> Iterator[StoredDocument]:
-        with self._reading() as (connection, _):
-            refuse_miscount(connection)
-            yield from stored_documents(connection)
-
-    def has_quality(self, model: str, dimensions: int) -> bool:  # noqa: ARG002
-        """Return False: the vectors of a second model are for the embedded store only."""
-        return False
-
-    @contextmanager
-    def quality_writer(self, model: str, dimensions: int) -> Iterator[None]:  # noqa: ARG002
-        yield None
+        with self._reading() as copy:
+            yield from copy.written()
 
     def about(self) -> dict[str, Any]:
-        with self._server.reading(self.name, str(self.folder)) as (connection, serving):
-            if serving is None:
-                return {}
-            (text,) = connection.ask(
-                "SELECT about FROM collections WHERE collection = own_collection()"
-            ).fetchone() or ("{}",)
-        about = json.loads(text)
-        return about if isinstance(about, dict) else {}
+        try:
+            serving = self._server.serving(self.name)
+        except StoreUnavailable:
+            return self._copy.about()
+        return {} if serving is None else dict(serving.about)
 
     def disk_bytes(self) -> int:
-        """Estimate the space on the server: texts, terms, posting lists and vectors."""
-        with self._reading() as (connection, _):
-            (size,) = connection.ask(
-                "SELECT (SELECT coalesce(sum(octet_length(body)), 0) FROM texts)"
-                " + (SELECT coalesce(sum(octet_length(data)), 0) FROM postings)"
-                " + (SELECT count(*) * 40 + coalesce(sum(vector_dims(vector)), 0) * 2"
-                "    FROM embeddings)"
-            ).fetchone() or (0,)
-            return int(size)
+        """Return the size of the copy on this machine."""
+        return self._ask(LocalCopy.disk_bytes)
+
+    def verify(self, on_step: OnStep | None = None) -> list[Damage]:
+        """Fetch everything from the server again and compare it with its hashes; what is sound
+        replaces the copy."""
+        self._current()
+        return self._copy.fetch(self._server, self.name, on_step or (lambda _: None))
+
+    def has_quality(self, model: str, dimensions: int) -> bool:
+        return self._ask(lambda copy: copy.has_quality(model, dimensions))
+
+    @contextmanager
+    def quality_writer(self, model: str, dimensions: int) -> Iterator[Any]:
+        with self._current().quality_writer(model, dimensions) as writer:
+            yield writer
 
     def close(self) -> None:
-        self._epoch = None
+        self._copy.close()
 
     # -- writing -------------------------------------------------------------------
 
     @contextmanager
-    def _locked(self, wait_seconds: float = 0.0) -> Iterator[ServerConnection]:
-        """Open a connection that holds the writer lock as long as it lives."""
-        raw = self._server.writing()
-        with closing(raw), typed_errors():
-            deadline = time.monotonic() + wait_seconds
-            while not _try_lock(raw, self.name):
-                if time.monotonic() >= deadline:
-                    raise IndexBusy(
-                        "Another process is updating this index.",
-                        hint="Wait for it to finish and try again; searching works meanwhile.",
-                        developer=f"advisory lock held: {self.name}",
-                    )
-                time.sleep(_POLL)
-            try:
-                yield ServerConnection(raw, str(self.folder))
-            finally:
-                # The server notices the end of a connection late, and the next writer may be quick.
-                with suppress(psycopg.Error):
-                    raw.rollback()
-                    raw.execute("SELECT pg_advisory_unlock_all()")
-
-    def _find_serving(self, connection: ServerConnection) -> Serving | None:
-        serving = registry.find_serving(connection, self.name)
-        if serving is not None:
-            self._seen = int(serving.collection)
-        return serving
-
-    @contextmanager
-    def _serving_locked(self, wait_seconds: float) -> Iterator[tuple[ServerConnection, Serving]]:
-        with self._reading():
-            pass  # Creates nothing: what was never indexed has no lock either.
-        with self._locked(wait_seconds) as connection:
-            serving = self._find_serving(connection)
-            if serving is None:
-                raise self._explain_missing(self.damage())
-            yield connection, serving
-
-    @contextmanager
-    def _changing(self, wait_seconds: float) -> Iterator[ServerConnection]:
-        with (
-            self._serving_locked(wait_seconds) as (connection, serving),
-            connection.raw.transaction(),
-        ):
-            select_in_transaction(connection.raw, serving.collection)
-            yield connection
-            remove_purged_terms(connection)
-
-    def refuse_busy(self) -> None:
-        with self._locked():
-            pass
+    def _writing(
+        self,
+        wait_seconds: float,
+        about: Mapping[str, Any] | None = None,
+        *,
+        why_damaged: str = "",
+    ) -> Iterator[tuple[LocalCopy, Connection[Any], float]]:
+        """Hold the writer lock of the server, with the copy at its state; yield how much of the
+        patience is left."""
+        deadline = time.monotonic() + wait_seconds
+        with self._server.locked(self.name, wait_seconds) as raw:
+            self._copy.follow(self._server, self.name, raw)
+            if why_damaged:
+                registry.record_damage(raw, self.name, why_damaged)
+            with self._mirror.writing_to(raw, about, keep_replaced=bool(why_damaged)):
+                yield self._copy, raw, max(0.0, deadline - time.monotonic())
+            self._seen = self._copy.number
 
     @contextmanager
     def writer(
@@ -231,69 +241,40 @@ class PostgresStore(StoredGenerations):
         rebuild: bool = False,
         wait_seconds: float = 0.0,
         let_go: bool = True,
-    ) -> Iterator[PostgresWriter]:
-        with self._locked(wait_seconds) as connection:
-            serving = self._find_serving(connection)
-            if serving is not None and not let_go:
-                generations.require_not_held(connection)
-            registry.remove_unfinished(
-                connection, self.name, fingerprint, dimensions, model, rebuild
-            )
-            if serving is not None and serving.fingerprint == fingerprint and not rebuild:
-                yield from self._write(connection, serving.collection, dimensions, retain)
-                return
-            after = 0
-            if serving is not None:
-                registry.select_collection(connection, serving.collection)
-                after = generations.require_replaceable(connection)
-            unfinished = None
-            if not rebuild:
-                unfinished = registry.find_unfinished(connection, self.name, after)
-            number = unfinished
-            if number is None:
-                number = registry.create_collection(
-                    connection, self.name, fingerprint, dimensions, model, after
-                )
-            registry.select_collection(connection, number)
-            with _discard_unfinished(connection, number):
-                yield from self._write(
-                    connection,
-                    number,
-                    dimensions,
-                    retain,
-                    self._publication(about),
-                    resumed=unfinished is not None,
-                )
-            if serving is not None and registry.serving_number(connection, self.name) == number:
-                registry.remove_collections(connection, [serving.collection])
-
-    def _publication(self, about: Mapping[str, Any]) -> dict[str, str]:
-        return {"name": self.name, "about": json.dumps(about, sort_keys=True)}
-
-    def _write(
-        self,
-        connection: ServerConnection,
-        number: int,
-        dimensions: int,
-        retain: int,
-        publish: Mapping[str, str] | None = None,
-        *,
-        resumed: bool = False,
-    ) -> Iterator[PostgresWriter]:
-        session = PostgresWriter(
-            connection,
-            number,
-            dimensions,
-            retain,
-            fresh=publish is not None,
-            resumed=resumed,
-            publish=publish,
-        )
-        with closing(session):
+    ) -> Iterator[EpochWriter]:
+        with (
+            self._writing(wait_seconds, about) as (copy, _, left),
+            copy.writer(
+                fingerprint,
+                dimensions,
+                model=model,
+                about=about,
+                retain=retain,
+                rebuild=rebuild,
+                wait_seconds=left,
+                let_go=let_go,
+            ) as session,
+        ):
             yield session
-        if session.activated:
-            self._seen = number
-            tune(connection, number, dimensions, session.changes, self._vector_bytes)
+
+    def roll_back(self, number: int, *, wait_seconds: float = 0.0) -> None:
+        self._current()  # Creates nothing: what was never indexed has no lock either.
+        with self._writing(wait_seconds) as (copy, _, left):
+            copy.roll_back(number, wait_seconds=left)
+
+    def pin(self, number: int, *, pinned: bool = True, wait_seconds: float = 0.0) -> None:
+        self._current()
+        with self._writing(wait_seconds) as (copy, _, left):
+            copy.pin(number, pinned=pinned, wait_seconds=left)
+
+    def prune(self, keep: int, *, wait_seconds: float = 0.0) -> tuple[int, int]:
+        self._current()
+        with self._writing(wait_seconds) as (copy, _, left):
+            return copy.prune(keep, wait_seconds=left)
+
+    def refuse_busy(self) -> None:
+        with self._server.locked(self.name, 0.0):
+            pass
 
     # -- removing ------------------------------------------------------------------
 
@@ -301,44 +282,24 @@ class PostgresStore(StoredGenerations):
         self, uris: Sequence[str], manifest: Mapping[str, Any], *,
         retain: int, wait_seconds: float = 0.0,
     ) -> int:  # fmt: skip
-        """Remove documents and every trace of them from all tables; return how many chunks went.
+        """Remove documents and every trace of them; other copies do so before their next answer.
 
-        The terms of other documents need not be made again: each posting list is edited in place.
+        Return how many chunks went.
         """
-        with self._serving_locked(wait_seconds) as (connection, serving):
-            registry.remove_unfinished(connection, self.name, "", 0, "", rebuild=True)
-            registry.remove_collections(connection, registry.list_set_aside(connection, self.name))
-            registry.select_collection(connection, serving.collection)
-            session = PostgresWriter(
-                connection,
-                serving.collection,
-                serving.dimensions,
-                retain,
-                fresh=False,
-                resumed=False,
-                publish=None,
-            )
-            with closing(session):
-                chunks = session.erase(uris)
-                session.activate(manifest)
-            remove_traces(connection, serving.collection)
-        return chunks
+        self._current()
+        with self._writing(wait_seconds) as (copy, raw, left):
+            registry.remove_collections(raw, registry.list_set_aside(raw, self.name))
+            return copy.erase(uris, manifest, retain=retain, wait_seconds=left)
 
     def finish_erasing(self, *, wait_seconds: float = 0.0) -> None:
-        with self._server.reading(self.name, str(self.folder)) as (reader, serving):
-            if serving is None or not has_traces(reader):
-                return
-        with self._locked(wait_seconds) as connection:
-            now = self._find_serving(connection)
-            if now is not None:
-                remove_traces(connection, now.collection)
+        self._copy.finish_erasing(wait_seconds=wait_seconds)
 
     def delete(self, besides: Collection[str] = (), wait_seconds: float = 0.0) -> None:
         """Remove the index, and the files ``besides`` that others keep on this machine for it."""
-        with self._locked(wait_seconds) as connection:
-            registry.remove_all(connection, self.name)
-            connection.ask("DELETE FROM damage WHERE name = %s", (self.name,))
-        self._epoch = None
+        with self._server.locked(self.name, wait_seconds) as raw:
+            registry.remove_all(raw, self.name)
+            raw.execute("DELETE FROM damage WHERE name = %s", (self.name,))
+            self._copy.delete()
         for name in besides:
             disk.remove(self.folder / name)
         with suppress(OSError):
@@ -347,27 +308,28 @@ class PostgresStore(StoredGenerations):
     # -- damage --------------------------------------------------------------------
 
     def damage(self) -> str:
-        with self._server.reading(self.name, str(self.folder)) as (connection, _):
-            return registry.last_damage(connection, self.name)
+        with suppress(StoreUnavailable), self._server.reading() as raw:
+            return registry.last_damage(raw, self.name)
+        return ""
 
     @property
     def kept_aside(self) -> list[str]:
-        with self._server.reading(self.name, str(self.folder)) as (connection, _):
+        with self._server.reading() as raw:
             return [
                 f"{self._server.url}#{registry.DAMAGED}{self.name}, {number}"
-                for number in registry.list_set_aside(connection, self.name)
+                for number in registry.list_set_aside(raw, self.name)
             ]
 
     def mend_beside(self, about: Mapping[str, Any], wait_seconds: float = 0.0) -> None:
         """Rewrite what this is an index of; nothing else is stored beside a collection here."""
-        with self._locked(wait_seconds) as connection:
-            connection.ask(
+        with self._server.locked(self.name, wait_seconds) as raw:
+            raw.execute(
                 "UPDATE collections SET about = %s WHERE name = %s",
                 (json.dumps(about, sort_keys=True), self.name),
             )
 
     def repair(self, maker: Maker, why: str, wait_seconds: float = 0.0) -> None:
-        """Do nothing: everything derived is in the server's own tables."""
+        """Do nothing: a damaged copy is fetched again, and the server has nothing derived."""
         del maker, why, wait_seconds
 
     def set_aside(self, why: str, wait_seconds: float = 0.0) -> None:
@@ -377,97 +339,32 @@ class PostgresStore(StoredGenerations):
         """
         if self._only_copy:
             raise catalog.corrupt_place_error(str(self.folder), why)
+        if self._seen is None:
+            serving = self._server.serving(self.name)
+            self._seen = serving.collection if serving else None
         damaged = self._seen
-        if damaged is None:
-            with closing(self._server.writing()) as raw, typed_errors():
-                connection = ServerConnection(raw, str(self.folder))
-                damaged = registry.serving_number(connection, self.name)
-        with self._locked(wait_seconds) as connection:
-            serving = registry.serving_number(connection, self.name)
-            if serving is not None and serving != damaged:
+        with self._server.locked(self.name, wait_seconds) as raw:
+            numbers = registry.list_numbers(raw, self.name)
+            if numbers and numbers[-1] != damaged:
                 return
-            registry.record_damage(connection, self.name, why)
-            registry.remove_all(connection, self.name)
+            registry.record_damage(raw, self.name, why)
+            registry.remove_all(raw, self.name)
+            self._copy.delete()
 
     @contextmanager
     def salvage(
         self, fingerprint: str, dimensions: int, digest: Digest, *, about: Mapping[str, Any],
         retain: int, why: str, wait_seconds: float = 0.0,
-    ) -> Iterator[tuple[PostgresWriter, Rescue]]:  # fmt: skip
+    ) -> Iterator[tuple[EpochWriter, Rescue]]:  # fmt: skip
         """Open a session on a new number, with the intact documents of the damaged one to fill it.
 
         The damaged rows stay, under a name that no reader asks for.
         """
-        with self._locked(wait_seconds) as connection, self._reading() as (reader, serving):
-            registry.record_damage(connection, self.name, why)
-            rescue = ServerRescue(reader, digest)
-            number = registry.create_collection(
-                connection, self.name, fingerprint, dimensions, "", rescue.highest
-            )
-            publish = self._publication(about)
-            done = False
-            try:
-                for session in self._write(connection, number, dimensions, retain, publish):
-                    yield session, rescue
-                    done = session.activated
-            finally:
-                with suppress(psycopg.Error):
-                    if not done:
-                        registry.remove_collections(connection, [number])
-            registry.set_aside(connection, self.name, serving.collection)
-
-
-def _try_lock(raw: psycopg.Connection[Any], name: str) -> bool:
-    row = raw.execute(
-        "SELECT pg_try_advisory_lock(hashtextextended(current_user || '/' || %s, 0))", (name,)
-    ).fetchone()
-    return bool(row and row[0])
-
-
-@contextmanager
-def _discard_unfinished(connection: ServerConnection, number: int) -> Iterator[None]:
-    """Remove a collection whose build failed before its first checkpoint, or is damaged."""
-    resumable = False
-    try:
-        yield
-        resumable = True
-    except IndexCorrupt:
-        raise
-    except BaseException:
-        with suppress(psycopg.Error):
-            resumable = catalog.highest_numbers(connection).document > 0
-        raise
-    finally:
-        with suppress(psycopg.Error):
-            if not resumable:
-                registry.remove_collections(connection, [number])
-
-
-class ServerRescue(Rescue):
-    """Reads the intact documents of the collection that the connection sees."""
-
-    def __init__(self, connection: Reading, digest: Digest) -> None:
-        super().__init__(digest)
-        self._connection = connection
-        number = generations.active(connection)
-        self.highest = generations.highest(connection)
-        self.expected = int(generations.manifest(connection, number).get("documents", 0))
-
-    def documents(self) -> Iterator[StoredDocument]:
-        """Yield the documents that have not ended, whatever the pointer says."""
-        rows = self._connection.execute(
-            "SELECT d.uri, d.metadata, d.raw_sha, d.text_sha, t.body FROM documents d"
-            " LEFT JOIN texts t ON t.sha = d.text_sha WHERE d.died IS NULL ORDER BY d.uri"
-        )
-        for uri, metadata, raw_sha, text_sha, body in rows:
-            try:
-                text = catalog.decompress_text(text_sha, body).decode("utf-8")
-            except ValueError:
-                self.lost.add(uri)
-                continue
-            document = StoredDocument(uri, metadata, text)
-            if self.fits(document, raw_sha):
-                self.saved += 1
-                yield document
-            else:
-                self.lost.add(uri)
+        with ExitStack() as stack:
+            copy, _, left = stack.enter_context(self._writing(wait_seconds, about, why_damaged=why))
+            session = copy.salvage(
+                fingerprint, dimensions, digest, about=about, retain=retain, why=why,
+                wait_seconds=left,
+            )  # fmt: skip
+            yield stack.enter_context(session)
+            stack.callback(copy.drop_set_aside)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lookfar.errors import DiskFull, IndexCorrupt, LookfarError
 from lookfar.store.ground import files
-from lookfar.store.sqlite.epoch import Epoch
+from lookfar.store.sqlite.epoch import Epoch, Mirror
 from lookfar.store.sqlite.folder import CollectionFolder
 from lookfar.store.sqlite.write_session import EpochWriter
 from lookfar.store.vectors.reuse import Siblings
@@ -30,14 +30,19 @@ class Recipe(NamedTuple):
 class Builds:
     """Opens and creates the epochs of one collection, and sessions on them."""
 
-    def __init__(self, folder: CollectionFolder, coarse_above: int) -> None:
+    def __init__(
+        self, folder: CollectionFolder, coarse_above: int, mirror: Mirror | None = None
+    ) -> None:
         self._folder = folder
         self._coarse_above = coarse_above
+        self._mirror = mirror
 
     def open(self, folder: Path) -> Epoch:
-        return Epoch(folder, self._coarse_above, only_copy=self._folder.only_copy)
+        return Epoch(
+            folder, self._coarse_above, only_copy=self._folder.only_copy, mirror=self._mirror
+        )
 
-    def create(self, folder: Path, recipe: Recipe, *, only_copy: bool) -> Epoch:
+    def create(self, folder: Path, recipe: Recipe) -> Epoch:
         return Epoch.create(
             folder,
             recipe.fingerprint,
@@ -45,14 +50,15 @@ class Builds:
             model=recipe.model,
             after=recipe.after,
             coarse_above=self._coarse_above,
-            only_copy=only_copy,
+            only_copy=self._folder.only_copy,
+            mirror=self._mirror,
         )
 
     def begin(self, recipe: Recipe, serving: str) -> Epoch:
         """Create an epoch beside the serving one, and remove all others."""
         folder = self._folder.next_epoch(serving)
         self._folder.clear({serving})
-        return self.create(folder, recipe, only_copy=self._folder.only_copy)
+        return self.create(folder, recipe)
 
     def find_unfinished(self, recipe: Recipe) -> Epoch | None:
         """Return the epoch of an interrupted build with the same recipe, if it is sound."""

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from lookfar.model import Damage
 from lookfar.ports import OnStep
@@ -54,9 +54,24 @@ _MOST_SEGMENTS = 1_000
 _SPARE_ROWS = 1_000
 
 
+class Mirror(Protocol):
+    """Writes what is committed here to another place first."""
+
+    def begin(self, connection: sqlite3.Connection, *, fresh: bool) -> None:
+        """Note from now on what a transaction changes."""
+
+    def push(self, connection: sqlite3.Connection, epoch: Epoch, *, fresh: bool) -> None:
+        """Commit there what this transaction is about to commit."""
+
+
 class Epoch:
     def __init__(
-        self, folder: Path, coarse_above: int = COARSE_ABOVE, *, only_copy: bool = False
+        self,
+        folder: Path,
+        coarse_above: int = COARSE_ABOVE,
+        *,
+        only_copy: bool = False,
+        mirror: Mirror | None = None,
     ) -> None:
         """Open an epoch.
 
@@ -65,6 +80,7 @@ class Epoch:
         keeps a journal of them.
         """
         self.folder = folder
+        self.mirror = mirror
         self.catalogue = folder / CATALOGUE
         self._readers = Readers(self.catalogue)
         self._paths = [os.fspath(folder / name) for name in (CATALOGUE, KEYWORDS, VECTORS)]
@@ -143,7 +159,7 @@ class Epoch:
     @classmethod
     def create(
         cls, folder: Path, fingerprint: str, dimensions: int, *, model: str = "", after: int = 0,
-        coarse_above: int = COARSE_ABOVE, only_copy: bool = False,
+        coarse_above: int = COARSE_ABOVE, only_copy: bool = False, mirror: Mirror | None = None,
     ) -> Epoch:  # fmt: skip
         """Create an empty epoch, which readers do not see before the collection points at it.
 
@@ -171,7 +187,7 @@ class Epoch:
         VectorFile(folder / VECTORS, dimensions).create()
         if only_copy:
             journal.create(folder / journal.JOURNAL)
-        return cls(folder, coarse_above, only_copy=only_copy)
+        return cls(folder, coarse_above, only_copy=only_copy, mirror=mirror)
 
     @contextmanager
     def snapshot(self, generation: int | None = None) -> Iterator[EpochSnapshot]:
@@ -230,7 +246,11 @@ class Epoch:
             closing(connect(self.catalogue, write=True)) as connection,
         ):
             connection.execute("BEGIN IMMEDIATE")
+            if self.mirror is not None:
+                self.mirror.begin(connection, fresh=False)
             yield connection
+            if self.mirror is not None:
+                self.mirror.push(connection, self, fresh=False)
             seal(connection)
             commit(connection)
 

@@ -35,7 +35,7 @@ from lookfar.store.health.salvage import EpochRescue, Rescue
 from lookfar.store.health.verify import FROM_DAMAGE
 from lookfar.store.shared.stored_generations import StoredGenerations
 from lookfar.store.sqlite.builds import Builds, Recipe
-from lookfar.store.sqlite.epoch import Epoch
+from lookfar.store.sqlite.epoch import Epoch, Mirror
 from lookfar.store.sqlite.erase import remove_traces
 from lookfar.store.sqlite.folder import CURRENT, CollectionFolder, has_documents
 from lookfar.store.sqlite.quality_writer import EpochQualityWriter
@@ -51,8 +51,16 @@ _WITHOUT_LOG = b"\1\1"
 
 
 class CollectionStore(StoredGenerations):
+    outdated = ""
+    """Empty: all writers are on this machine."""
+
     def __init__(
-        self, folder: Path, coarse_above: int = COARSE_ABOVE, *, only_copy: bool = False
+        self,
+        folder: Path,
+        coarse_above: int = COARSE_ABOVE,
+        *,
+        only_copy: bool = False,
+        mirror: Mirror | None = None,
     ) -> None:
         """Open the store lazily.
 
@@ -62,7 +70,7 @@ class CollectionStore(StoredGenerations):
         """
         self.folder = folder
         self._files = CollectionFolder(folder, only_copy=only_copy)
-        self._builds = Builds(self._files, coarse_above)
+        self._builds = Builds(self._files, coarse_above, mirror)
         self._only_copy = only_copy
         self._epoch: Epoch | None = None
         self._opening = Lock()
@@ -363,7 +371,7 @@ class CollectionStore(StoredGenerations):
             ] or list(reversed(self._files.set_aside_epochs()))
             rescue = EpochRescue(sources, digest)
             recipe = Recipe(fingerprint, dimensions, "", rescue.highest)
-            epoch = self._builds.create(self._files.next_epoch(""), recipe, only_copy=True)
+            epoch = self._builds.create(self._files.next_epoch(""), recipe)
             with self._builds.discard_unfinished(epoch):
                 session = self._builds.open_session(epoch, retain, "", fresh=True)
                 with closing(session):

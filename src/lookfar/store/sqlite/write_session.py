@@ -87,12 +87,23 @@ class EpochWriter(WriteSession):
         # commit, readers may still ask for what it drops.
         self._graves = generations.graves(self._connection)
         self._epoch.keywords.remove_documents(self._graves)
-        if not self.fresh:
-            generations.drop_rolled_back(self._connection)
+        self._prepare_changes()
         if self._epoch.journal is not None:
             self._journal = JournalWriter(
                 self._epoch.journal, self._connection, self._generation, served=not self.fresh
             )
+
+    def _prepare_changes(self) -> None:
+        if self._epoch.mirror is not None:
+            self._epoch.mirror.begin(self._connection, fresh=self.fresh)
+        if not self.fresh:
+            generations.drop_rolled_back(self._connection)
+
+    def _mirror(self) -> None:
+        """Commit first where this epoch is a copy of."""
+        if self._epoch.mirror is not None:
+            self._epoch.keywords.reload()
+            self._epoch.mirror.push(self._connection, self._epoch, fresh=self.fresh)
 
     @property
     def catalogue(self) -> Path | None:
@@ -159,6 +170,7 @@ class EpochWriter(WriteSession):
             self._inserts.flush()
             active = generations.active(self._connection)
             self._record_recall()
+            self._mirror()
             seal(self._connection)
             commit(self._connection)
         self.close()
@@ -223,6 +235,7 @@ class EpochWriter(WriteSession):
             self._record_recall()
             retired = generations.retire(self._connection, self._retain, self.retain_days)
             generations.purge(self._connection, retired)
+            self._mirror()
             seal(self._connection)
             commit(self._connection)
             self.activated = True
