@@ -73,7 +73,7 @@ def test_front_ends_and_the_indexer_name_the_same_folder(services: dict[str, Any
     assert services["front"]["command"][1] == services["indexer"]["command"][1]
     mounted, _ = services["indexer"]["volumes"]
     assert mounted.split(":")[-2:] == [services["indexer"]["command"][1], "ro"]
-    assert "volumes" not in services["front"]
+    assert services["front"]["volumes"] == ["/data"], "each has a copy of its own"
 
 
 def test_the_address_passes_and_holds_no_password(services: dict[str, Any]) -> None:
@@ -86,12 +86,11 @@ def test_whatever_has_to_be_set_is_in_the_example(services: dict[str, Any]) -> N
     wanted = set(re.findall(r"\$\{(\w+)", text))
     example = {line.partition("=")[0] for line in (DEPLOY / ".env.example").read_text().split()}
     assert wanted == example
-    assert services["database"]["image"].startswith("pgvector/")
 
 
 def test_the_role_is_one_that_row_security_binds() -> None:
     script = (DEPLOY / "init.sh").read_text()
-    assert "CREATE EXTENSION vector" in script
+    assert "EXTENSION" not in script
     created = shlex.split(re.findall(r"CREATE ROLE (.*);", script)[0].replace("'", ""))
     assert created[0] == "lookfar"
     assert not {"SUPERUSER", "BYPASSRLS"} & set(created)

@@ -174,6 +174,7 @@ BROKEN = [
     ("faces", "index/build.py", "import rich.progress"),
     ("faces", "library/facade.py", "import click"),
     ("faces", "store/keywords/keyword_index.py", "import mcp"),
+    ("faces", "store/postgres/store.py", "import click"),
     ("faces", "retrieve/answer/pack.py", "import starlette.routing"),
 ]
 
