@@ -48,6 +48,9 @@ _SLOW: Final = 1.0
 _PAUSE: Final = 10.0
 
 
+_OLDER: Final = "older_tables"
+
+
 class Serving(NamedTuple):
     """The collection that serves under a name, at one moment."""
 
@@ -75,9 +78,8 @@ def find_serving(raw: psycopg.Connection[Any], name: str) -> Serving | None:
     except errors.UndefinedColumn:
         raise StoreUnavailable(
             "The tables of the store's server were made by an older Lookfar.",
-            hint="Start the indexer of this version first (lookfar index or lookfar watch):"
-            " it changes them once.",
-            details={"retry": True},
+            hint="Wait until another process has changed them, and try again.",
+            details={"retry": True, _OLDER: True},
         ) from None
     if row is None:
         return None
@@ -190,14 +192,18 @@ class Server:
             raise
 
     def serving(self, name: str) -> Serving | None:
-        """Return what serves under a name, in one round trip."""
+        """Return what serves under a name, in one round trip; older tables are migrated first."""
+        migrated = False
         while True:
             pooled = not self._idle.empty()
             try:
                 with self.reading() as raw:
                     return find_serving(raw, name)
-            except StoreUnavailable:
-                if not pooled:
+            except StoreUnavailable as error:
+                if error.details.get(_OLDER) and not migrated:
+                    with self.writing():
+                        migrated = True
+                elif not pooled:
                     raise
 
     def names(self) -> list[str]:
