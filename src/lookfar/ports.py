@@ -853,8 +853,8 @@ class CollectionSnapshot(Snapshot, Protocol):
 
     def vector_pass(self) -> VectorPass: ...
 
-    def quality_counts(self, model: str, dimensions: int) -> QualityCounts | None:
-        """Return the progress of this second model; None if the store does not support one."""
+    def quality_counts(self, model: str, dimensions: int) -> QualityCounts:
+        """Return the progress of this second model."""
         ...
 
     def titles(self, prefix: str = "") -> list[tuple[str, str]]: ...
@@ -1120,13 +1120,8 @@ class Store(Protocol):
         """Return whether there are vectors of this second model."""
         ...
 
-    def quality_writer(
-        self, model: str, dimensions: int
-    ) -> AbstractContextManager[QualityWriter | None]:
-        """Open a writer for a second model's vectors; ``IndexBusy`` if another process has it.
-
-        Gives None where the store does not keep such vectors.
-        """
+    def quality_writer(self, model: str, dimensions: int) -> AbstractContextManager[QualityWriter]:
+        """Open a writer for a second model's vectors; ``IndexBusy`` if another process has it."""
         ...
 
     def about(self) -> dict[str, Any]: ...

@@ -241,10 +241,10 @@ class BackgroundEmbedding:
             return 0
         with collection.store.snapshot() as snapshot:
             counts = snapshot.quality_counts(model.fingerprint, model.dimensions)
-        if load and counts is not None and counts.embedded:
+        if load and counts.embedded:
             model.load()  # Before the first question needs it.
         state.failure = ""
-        if counts is None or not counts.lacking:
+        if not counts.lacking:
             return 0
         self._process = process = EmbedProcess(model.folder, model.fingerprint)
         done, began = 0, time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from lookfar.errors import IndexBusy, ModelUnavailable
 from lookfar.model import Counts, QualityStatus, Status
@@ -12,10 +12,6 @@ from lookfar.model import Counts, QualityStatus, Status
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection
     from lookfar.ports import CollectionSnapshot, Embedder, Store
-
-NOT_ON_A_SERVER: Final = (
-    "The second model does not work yet with a store on PostgreSQL (store.url)."
-)
 
 
 def describe_status(
@@ -89,8 +85,6 @@ def describe_quality(collection: Collection) -> QualityStatus | None:
         return QualityStatus("none", 0, 0, 0, 0, failure=why) if why else None
     with collection.store.snapshot() as snapshot:
         counts = snapshot.quality_counts(model.fingerprint, model.dimensions)
-    if counts is None:
-        return QualityStatus(model.name, model.dimensions, 0, 0, 0, failure=NOT_ON_A_SERVER)
     return QualityStatus(
         model.name,
         model.dimensions,

@@ -72,8 +72,6 @@ def run_quality_pass(
     """
     done = 0
     with store.quality_writer(model.fingerprint, model.dimensions) as writer:
-        if writer is None:
-            return 0
         for batch in _iterate_batches(writer, prefer):
             texts = [passage.text for passage in batch]
             encoded = encode(texts) if encode is not None else encode_texts(model, texts)

@@ -53,8 +53,8 @@ class _FrontEnd:
 
 
 _READING = {
-    "about", "damage", "diff", "exists", "fingerprint", "generations", "held", "history",
-    "snapshot", "verify", "written",
+    "about", "damage", "diff", "exists", "fingerprint", "generations", "has_quality", "held",
+    "history", "snapshot", "verify", "written",
 }  # fmt: skip
 
 

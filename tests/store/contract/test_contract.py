@@ -26,7 +26,7 @@ from lookfar.index.extraction import Content
 from lookfar.index.prepare import Prepared, Stages, embed, prepare
 from lookfar.index.words import Words
 from lookfar.model import Filters, Fingerprint
-from lookfar.ports import EVERYTHING, AllOf, CollectionSnapshot, LeftOut
+from lookfar.ports import EVERYTHING, AllOf, CollectionSnapshot, LeftOut, QualityQuery
 from lookfar.retrieve.locate.places import stored_places
 from lookfar.store.catalogue.scope import resolve
 from lookfar.store.keywords.analyser import terms_of
@@ -692,6 +692,54 @@ def test_vectors_are_those_that_were_written(filled: Shelf, asked: CollectionSna
     assert asked.centre("nothing.md") is None
     told = asked.vector_pass()
     assert (told.method, told.rows) == ("exact", len({place.vector for place in places}))
+
+
+def embed_with_second_model(shelf: Shelf) -> int:
+    """Store a vector of a second model for each chunk that has none: its first letters."""
+    with shelf.store.quality_writer("letters", 4) as writer:
+        documents = [document.number for document in writer.list_documents()]
+        passages = writer.read(documents, lambda place, text: text[place.start : place.end])
+        vectors = [
+            np.frombuffer(passage.text.encode()[:4].ljust(4), dtype=np.uint8).astype("<f2")
+            for passage in passages
+        ]
+        writer.put(
+            [(passage, vector.tobytes()) for passage, vector in zip(passages, vectors, strict=True)]
+        )
+        return len(passages)
+
+
+def test_vectors_of_a_second_model_are_filled_in(filled: Shelf) -> None:
+    assert not filled.store.has_quality("letters", 4)
+    added = embed_with_second_model(filled)
+    assert added > 3
+    assert embed_with_second_model(filled) == 0, "they are there already"
+    query = QualityQuery("letters", np.array([1, 0, 0, 0], dtype=np.float32))
+
+    def score() -> dict[tuple[str, int], float | None]:
+        with filled.store.snapshot() as snapshot:
+            places = [place for uri in snapshot.uris() for place in snapshot.chunks(uri)]
+            scores = snapshot.quality_scores(query, places)
+            assert len(snapshot.quality_search(query, 50, Filters())) == sum(
+                value is not None for value in scores
+            )
+            keys = [(place.uri, place.start) for place in places]
+            return dict(zip(keys, scores, strict=True))
+
+    before = score()
+    assert filled.store.has_quality("letters", 4)
+    assert all(
+        value == ord(TEXTS[uri][start:].lstrip()[0]) for (uri, start), value in before.items()
+    )
+    filled.write(TEXTS, rebuild=True)
+    assert score() == before, "a rebuilt index takes them over"
+    assert embed_with_second_model(filled) == 0
+    filled.store.erase(["notes.md"], {}, retain=3)
+    assert score() == {key: value for key, value in before.items() if key[0] != "notes.md"}
+    filled.write({"new.md": "# New\n\nQuite new.\n"})
+    assert embed_with_second_model(filled) == 1
+    assert score()["new.md", 0] == ord("#")
+    assert filled.store.verify() == []
 
 
 # -- links -----------------------------------------------------------------------------------

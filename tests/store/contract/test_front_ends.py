@@ -11,14 +11,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lookfar.errors import IndexBusy, NotIndexed, StoreUnavailable
 from lookfar.model import Filters
-from lookfar.store.postgres import local_copy, mirror
+from lookfar.ports import QualityQuery
+from lookfar.store.postgres import local_copy, mirror, quality
 from lookfar.store.postgres.server import Server
 from lookfar.store.postgres.store import PostgresStore
 from store.contract.pgserver import PgServer, ready, short_folder
+from store.contract.test_contract import embed_with_second_model
 from store.shelf import Shelf, python, visible_state, words
 from waiting import DEADLINE, wait_for
 
@@ -104,6 +107,35 @@ def test_a_rollback_is_seen_at_once(front: Front) -> None:
     writer.store.roll_back(1)
     assert ask(one, "silver birch")[2] == {"1"}
     assert one.store.held() == 1
+
+
+def test_vectors_of_the_second_model_are_shared(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quality, "_AT_ONCE", 2)
+    query = QualityQuery("letters", np.array([1, 0, 0, 0], dtype=np.float32))
+
+    def count(shelf: Shelf) -> int:
+        with shelf.store.snapshot() as snapshot:
+            places = [place for uri in snapshot.uris() for place in snapshot.chunks(uri)]
+            return sum(score is not None for score in snapshot.quality_scores(query, places))
+
+    writer, one = front(), front()
+    writer.write(pages(1))
+    assert count(one) == 0
+    assert embed_with_second_model(writer) == 6
+    assert [count(one) for _ in range(3)] == [2, 4, 6], "some with each question"
+    assert count(front()) == 6, "a new front end begins with all"
+    one.write({"new.md": "# New\n\nnew\n"})
+    assert embed_with_second_model(one) == 1, "those of others are not made again"
+    writer.write(pages(2), rebuild=True)
+    assert embed_with_second_model(writer) == 6
+    writer.write(pages(1), rebuild=True)
+    assert count(writer) == 0
+    fresh = front()
+    assert embed_with_second_model(fresh) == 6
+    assert count(writer) + count(writer) + count(writer) == 12
+    assert fresh.store.verify() == writer.store.verify() == []
 
 
 def test_any_machine_may_write(front: Front, fetched: list[int]) -> None:

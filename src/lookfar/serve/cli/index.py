@@ -94,14 +94,7 @@ rebuild_index = click.Command(
 
 def require_second_model(library: Library) -> None:
     """Raise ``ModelUnavailable`` if there is no second model, and say why."""
-    from lookfar.collections.statuses import NOT_ON_A_SERVER
-
     folder = library.folder(library.collections[0])
-    if folder.settings.store.url:
-        raise ModelUnavailable(
-            NOT_ON_A_SERVER,
-            hint="Searches use the first model only. Omit --quality and --tiers.",
-        )
     if folder.second_model is None:
         raise ModelUnavailable(
             folder.without_second_model or "There is no second model.",

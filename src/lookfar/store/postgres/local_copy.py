@@ -29,7 +29,7 @@ from lookfar.store.ground import files
 from lookfar.store.ground.database import commit
 from lookfar.store.keywords.fields import NAMES
 from lookfar.store.keywords.signatures import Signed, sign
-from lookfar.store.postgres import schema
+from lookfar.store.postgres import quality, schema
 from lookfar.store.postgres.mirror import (
     ERASURES,
     LOCAL,
@@ -38,6 +38,7 @@ from lookfar.store.postgres.mirror import (
     read_followed,
     record_followed,
 )
+from lookfar.store.postgres.quality import ServerQualityWriter
 from lookfar.store.postgres.server import (
     Server,
     Serving,
@@ -111,6 +112,25 @@ class LocalCopy(CollectionStore):
                 follower.apply(*changes)
             remove_traces(epoch, self._files.lock_quality)
 
+    def follow_quality(self, server: Server, serving: Serving) -> None:
+        """Add some of the vectors of the second model that the server has since got."""
+        epoch = self._serving()
+        if quality.read_followed(epoch.folder) < serving.quality:
+            with _reading(server, None) as connection:
+                quality.follow(connection, serving.collection, epoch, self._files.lock_quality)
+
+    @contextmanager
+    def server_quality_writer(
+        self, raw: Connection[Any], model: str, dimensions: int
+    ) -> Iterator[ServerQualityWriter]:
+        """Open a writer that sends what it stores, for the holder of the server's lock on it."""
+        epoch, number = self._serving(), self.number or 0
+        with raw.transaction():
+            while quality.follow(raw, number, epoch, self._files.lock_quality):
+                pass
+        with self.quality_writer(model, dimensions) as writer:
+            yield ServerQualityWriter(writer, raw, number, epoch)
+
     def fetch(self, server: Server, name: str, on_step: OnStep | None = None) -> list[Damage]:
         """Fetch everything again and verify it; it replaces this copy if it is sound."""
         files.make_folder(self.folder)
@@ -136,6 +156,10 @@ class LocalCopy(CollectionStore):
             if not damage:
                 with suppress(LookfarError):
                     self._carry_quality(self._files.serving_name(), epoch)
+                while quality.follow(
+                    connection, serving.collection, epoch, self._files.lock_quality
+                ):
+                    pass
                 self._files.publish(epoch.folder, serving.about)
         return damage
 

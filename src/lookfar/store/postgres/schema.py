@@ -144,6 +144,7 @@ _REVISIONS: Final = (
 -- How often it was written since, and a mark of the last time that no other state has.
 ALTER TABLE collections ADD COLUMN revision bigint NOT NULL DEFAULT 0;
 ALTER TABLE collections ADD COLUMN mark text NOT NULL DEFAULT gen_random_uuid()::text;
+ALTER TABLE collections ADD COLUMN quality bigint NOT NULL DEFAULT 0;
 ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE EXTERNAL;
 """
     + "".join(map(_table, _FIFTH))

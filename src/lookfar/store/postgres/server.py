@@ -57,6 +57,8 @@ class Serving(NamedTuple):
     collection: int
     revision: int
     mark: str
+    quality: int
+    """The number of the last vector of the second model."""
     fingerprint: str
     dimensions: int
     model: str
@@ -64,8 +66,8 @@ class Serving(NamedTuple):
 
 
 _SERVING: Final = (
-    "SELECT collection, revision, mark, fingerprint, dimensions, model, about FROM collections"
-    " WHERE name = %s AND serving"
+    "SELECT collection, revision, mark, quality, fingerprint, dimensions, model, about"
+    " FROM collections WHERE name = %s AND serving"
 )
 
 

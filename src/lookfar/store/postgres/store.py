@@ -34,6 +34,7 @@ from lookfar.store.health.salvage import Rescue
 from lookfar.store.postgres import registry
 from lookfar.store.postgres.local_copy import LocalCopy
 from lookfar.store.postgres.mirror import Mirror
+from lookfar.store.postgres.quality import ServerQualityWriter
 from lookfar.store.postgres.server import Server, Serving
 from lookfar.store.sqlite.folder import CURRENT
 from lookfar.store.sqlite.snapshot import EpochSnapshot
@@ -84,6 +85,8 @@ class PostgresStore:
             raise self._explain_missing()
         if self._seen is None:
             self._copy.finish_erasing()  # If the process was killed before it was done.
+        with suppress(StoreUnavailable, IndexBusy):  # Nobody waits for them.
+            self._copy.follow_quality(self._server, serving)
         self._seen, self.outdated = serving.collection, ""
         with suppress(OSError):  # When the copy was last known to be current.
             os.utime(self._copy.folder / CURRENT)
@@ -201,8 +204,12 @@ class PostgresStore:
         return self._ask(lambda copy: copy.has_quality(model, dimensions))
 
     @contextmanager
-    def quality_writer(self, model: str, dimensions: int) -> Iterator[Any]:
-        with self._current().quality_writer(model, dimensions) as writer:
+    def quality_writer(self, model: str, dimensions: int) -> Iterator[ServerQualityWriter]:
+        copy = self._current()
+        with (
+            self._server.locked(f"{self.name}/quality", 0.0) as raw,
+            copy.server_quality_writer(raw, model, dimensions) as writer,
+        ):
             yield writer
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ class EpochQualityWriter:
     def __init__(self, epoch: Epoch, vectors: QualityVectors, lock: Lock) -> None:
         """``lock`` is held while files change, so that an erasure can come between two batches."""
         self._epoch = epoch
-        self._vectors = vectors
+        self.vectors = vectors
         self._lock = lock
         with lock():
             vectors.create()
@@ -67,7 +67,7 @@ class EpochQualityWriter:
 
     def _find_lacking(self, contents: Mapping[int, bytes]) -> set[int]:
         """Return which of these rows were not dealt with."""
-        embedded, unreadable = self._vectors.mark_done(contents)
+        embedded, unreadable = self.vectors.mark_done(contents)
         return contents.keys() - embedded - unreadable
 
     def put(self, rows: Sequence[tuple[QualityPassage, bytes | None]]) -> None:
@@ -89,5 +89,5 @@ class EpochQualityWriter:
                 if contents.get(passage.row) == passage.content
             ]
             if kept:
-                self._vectors.create()  # Where they were deleted meanwhile.
-                self._vectors.put(kept)
+                self.vectors.create()  # Where they were deleted meanwhile.
+                self.vectors.put(kept)

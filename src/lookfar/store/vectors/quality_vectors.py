@@ -172,6 +172,18 @@ class QualityVectors:
         dealt_with: NDArray[np.void] = self._entries[self._entries["state"] != 0]
         return dealt_with
 
+    def read_entries(self) -> Iterator[QualityRow]:
+        """Yield the rows that match their checksum, and those of texts that were not understood."""
+        stored = self.rows()
+        for entry in self.entries():
+            row, content = int(entry["row"]), entry["content"].tobytes()
+            if entry["state"] == _UNREADABLE:
+                yield QualityRow(row, content, None)
+            elif row < len(stored):
+                vector = stored[row].tobytes()
+                if checksum(content, vector) == int(entry["checksum"]):
+                    yield QualityRow(row, content, vector)
+
     def rows(self) -> NDArray[np.float16]:
         """Return all rows as mapped; those without a vector are zeros or leftovers."""
         self.refresh()
@@ -360,31 +372,15 @@ def open_all(folder: Path) -> list[QualityVectors]:
 def carry_over(source: Path, target: Path, rows: Mapping[bytes, int]) -> None:
     """Copy the vectors of an epoch to the one that replaces it, whose ``rows`` are by content."""
     for old in open_all(source):
-        old.refresh()
-        stored = old.rows()
         moved = [
-            QualityRow(rows[content], content, vector)
-            for content, vector in _read_entries(old.entries(), stored)
-            if content in rows
+            entry._replace(row=rows[entry.content])
+            for entry in old.read_entries()
+            if entry.content in rows
         ]
         if moved:
             new = QualityVectors(target, old.model, old.file.dimensions)
             new.create()
             new.put(moved)
-
-
-def _read_entries(
-    entries: NDArray[np.void], stored: NDArray[np.float16]
-) -> Iterator[tuple[bytes, Encoded]]:
-    """Yield the rows that match their checksum, and those of texts that were not understood."""
-    for entry in entries:
-        row, content = int(entry["row"]), entry["content"].tobytes()
-        if entry["state"] == _UNREADABLE:
-            yield content, None
-        elif row < len(stored):
-            vector = stored[row].tobytes()
-            if checksum(content, vector) == int(entry["checksum"]):
-                yield content, vector
 
 
 def remove_others(folder: Path, ours: QualityVectors) -> None:
