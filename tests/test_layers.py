@@ -149,7 +149,7 @@ BROKEN = [
     ("store", "store/sqlite/epoch.py", "def f(): import lookfar.store.postgres.server"),
     ("store", "store/health/verify.py", "import lookfar.store.sqlite.erase"),
     ("store", "store/catalogue/rows.py", "import lookfar.store.keywords.signatures"),
-    ("store", "store/keywords/signatures.py", "import lookfar.store.shared.snapshot"),
+    ("store", "store/keywords/signatures.py", "import lookfar.store.sqlite.snapshot"),
     ("store", "store/shelf.py", ""),
     ("edit", "edit/shape.py", "import lookfar.edit.place"),
     ("edit", "edit/place.py", "import lookfar.edit.rules"),

@@ -467,7 +467,7 @@ def test_an_edited_settings_file_holds_while_following(library: Library, root: P
 def test_a_resting_folder_keeps_no_caches_and_answers_as_before(library: Library) -> None:
     """Seen to fail where the memory of analysed words was kept."""
     from lookfar.store.keywords import analyser
-    from lookfar.store.shared.snapshot import RECENT
+    from lookfar.store.sqlite.snapshot import RECENT
 
     before = library.search("zebra giraffe")
     assert analyser._expansions

@@ -637,10 +637,6 @@ class Documents(Protocol):
         """Return whether a document's text has this hash, if that is quick to say."""
         ...
 
-    def preload_texts(self, uris: Sequence[str]) -> None:
-        """Read these texts at once, if the store is on a server: ``text`` then has them."""
-        ...
-
     def texts(self, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
         """Return the normalised texts of these documents as UTF-8, in any order."""
         ...
@@ -880,7 +876,7 @@ class CollectionSnapshot(Snapshot, Protocol):
         ...
 
     def streams(self, uri: str) -> Streams | None:
-        """Return the keyword terms of a document; None if the store does not keep them."""
+        """Return the keyword terms of a document; None without it."""
         ...
 
 
@@ -1173,6 +1169,10 @@ class Keywords(Protocol):
 
     def known_terms(self, terms: Collection[str]) -> set[str]:
         """Return those of the terms that any document has in its text, names or tags."""
+        ...
+
+    def read_streams(self, document: int) -> Streams:
+        """Return the terms of a document."""
         ...
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:

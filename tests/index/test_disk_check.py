@@ -26,7 +26,7 @@ from lookfar.freshness.inventory import (
 )
 from lookfar.freshness.keeper import Pass
 from lookfar.library import Library
-from lookfar.store.shared.snapshot import StoredSnapshot
+from lookfar.store.sqlite.snapshot import EpochSnapshot
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -105,7 +105,7 @@ def test_the_store_is_not_asked_about_files_that_did_not_change(
     def known(*_: object) -> None:
         raise AssertionError("the catalogue was read")
 
-    monkeypatch.setattr(StoredSnapshot, "known", known)
+    monkeypatch.setattr(EpochSnapshot, "known", known)
     assert ask("two") == ({"two/page.md"}, [])
 
 

@@ -17,9 +17,10 @@ from lookfar.common import cores
 from lookfar.config import Settings
 from lookfar.embed.providers import open_embedder
 from lookfar.model import Filters
-from lookfar.store.shared import scopes
-from lookfar.store.sqlite.snapshot import EpochSnapshot, Owners
+from lookfar.store.sqlite import scopes
+from lookfar.store.sqlite.snapshot import EpochSnapshot
 from lookfar.store.sqlite.store import CollectionStore
+from lookfar.store.sqlite.vector_queries import Owners
 from lookfar.store.vectors import coarse, vector_file
 from lookfar.store.vectors import codes as codes_module
 from lookfar.store.vectors.coarse import CoarseFile

@@ -9,8 +9,8 @@ import pytest
 from lookfar.ports import Place
 from lookfar.store.catalogue import rows
 from lookfar.store.ground.sql import Connection
-from lookfar.store.shared import recent_places
-from lookfar.store.shared.recent_places import RecentPlaces
+from lookfar.store.sqlite import recent_places
+from lookfar.store.sqlite.recent_places import RecentPlaces
 from store.shelf import Shelf
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lookfar.store.shared.snapshot import RecentTexts
+from lookfar.store.sqlite.snapshot import RecentTexts
 
 
 def test_the_least_recently_used_text_is_dropped() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from lookfar.store.catalogue import graph
 from lookfar.store.catalogue.link_names import Candidates, Origin, Target
-from lookfar.store.shared import write_session
+from lookfar.store.sqlite import write_session
 from store.shelf import Shelf, change_row, rows_of
 
 PAGES = {

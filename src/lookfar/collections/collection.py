@@ -283,7 +283,7 @@ class Collection(RepairedIndex):
         from lookfar.retrieve.retrievers.verbatim import RECENT_TEXTS
         from lookfar.retrieve.stages.links import RECENT_ENTRIES
         from lookfar.store.keywords.analyser import forget_words
-        from lookfar.store.shared.snapshot import RECENT
+        from lookfar.store.sqlite.snapshot import RECENT
 
         self.__dict__.pop("embedder", None)
         self.__dict__.pop("second_model", None)

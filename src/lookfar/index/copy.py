@@ -2,13 +2,11 @@
 
 The serving generation is copied document by document, with its vectors, and then read back: a
 copy whose hash differs raises an error. An interrupted copy continues where it stopped, and
-copying again transfers only what changed. Commits in a folder are skipped: their keyword terms
-are not stored there, so the target indexes the repository itself.
+copying again transfers only what changed.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -19,29 +17,20 @@ from typing import Final
 from lookfar import config
 from lookfar.common.folders import list_folder
 from lookfar.errors import InvalidArgument, IOFailed, NotFound
-from lookfar.index.analysis import analyse_document
-from lookfar.index.inserted import analyse_inserted
 from lookfar.index.prepare import CheckpointTimer
-from lookfar.index.words import Words
-from lookfar.model import Chunk, Span
 from lookfar.ports import (
-    PATH_SEPARATOR,
-    ChunkedDocument,
     CollectionSnapshot,
     Store,
-    Streams,
     Version,
     Writer,
 )
 from lookfar.store.catalogue.exports import digest
 from lookfar.store.opening import COPIES
 from lookfar.store.sqlite.store import CollectionStore
-from lookfar.text.parse.formats import text_parser_for
 
 DOCUMENTS: Final = "documents"
 """The folder of inserted documents; on a server, the prefix of their names."""
 _SCHEMES: Final = ("postgresql://", "postgres://")
-_WORDS: Final = Words()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +44,6 @@ class Copied:
     """A hash of the content of all documents; the same in both places."""
     generation: int
     """Its number in the target."""
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    collection: str
-    why: str
 
 
 OnCopied = Callable[[str, int, int], None]
@@ -131,7 +114,7 @@ def copy(
     names: Sequence[str] = (),
     on_copied: OnCopied | None = None,
     wait_seconds: float = 0.0,
-) -> Iterator[Copied | Skipped]:
+) -> Iterator[Copied]:
     if source.place == target.place:
         raise InvalidArgument(
             "Source and target are the same.", hint="Choose two different places."
@@ -154,14 +137,11 @@ def _closing(store: Store) -> Iterator[Store]:
 
 def _copy_collection(
     name: str, source: Store, target: Store, report: OnCopied, wait_seconds: float
-) -> Copied | Skipped:
+) -> Copied:
     fingerprint, about = source.fingerprint(), source.about()
     retain = max(1, len(source.generations()))
     with source.snapshot() as snapshot:
         uris = snapshot.uris()
-        lane = next((facts.lane for facts in snapshot.facts()), "")
-        if lane == "commits" and uris and snapshot.streams(uris[0]) is None:
-            return Skipped(name, "commits are indexed again from their repository")
         with target.writer(
             fingerprint,
             snapshot.dimensions,
@@ -205,7 +185,7 @@ def _copy_collection(
 
 def _copy_document(writer: Writer, snapshot: CollectionSnapshot, version: Version) -> None:
     lacking = writer.missing(version.embedded)
-    names, entries = snapshot.streams(version.uri) or _analyse_again(snapshot, version)
+    names, entries = snapshot.streams(version.uri) or ((), ())
     writer.put(
         replace(
             version,
@@ -233,29 +213,3 @@ def _copy_differs(name: str, developer: str) -> IOFailed:
         hint="Copy it again; if that does not help, index it there from its source.",
         developer=developer,
     )
-
-
-def _analyse_again(snapshot: CollectionSnapshot, version: Version) -> Streams:
-    """Analyse the stored text again, for a store that does not keep the terms."""
-    text = snapshot.text(version.uri) or ""
-    spans = [(row[4], row[5]) for row in version.chunks]
-    if version.lane == "documents":
-        return analyse_inserted(ChunkedDocument(version.title, version.metadata, text, spans))
-    chunks = [
-        Chunk(
-            id=row[0].hex(),
-            content=row[1],
-            ordinal=ordinal,
-            section=row[2],
-            path=tuple(row[3].split(PATH_SEPARATOR)) if row[3] else (),
-            span=Span(*row[4:8]),
-            overlap=row[8],
-            part=row[9],
-            parts=row[10],
-        )
-        for ordinal, row in enumerate(version.chunks)
-    ]
-    as_source = bool(json.loads(version.metadata).get("as_source"))
-    document = text_parser_for(version.uri, as_source=as_source)(version.uri, text)
-    # The title of an extracted document may come from the metadata of its file.
-    return analyse_document(replace(document, title=version.title), chunks, _WORDS)

@@ -330,8 +330,6 @@ def read_parts(
             unread.setdefault((number, place.uri), []).append(place)
         else:
             made[place.sha] = known
-    for number, source in enumerate(sources) if unread else ():
-        source.snapshot.preload_texts([uri for at, uri in unread if at == number])
     for (number, uri), places in unread.items():
         text = sources[number].snapshot.text(uri)
         for place in places:

@@ -87,15 +87,6 @@ def test_tiers_need_a_second_model_and_nothing_else_to_compare_with(
     assert "Give one of them" in twice.stderr
 
 
-def test_a_library_on_a_server_refuses_a_second_model(handbook: Path, run: Run) -> None:
-    """Seen to fail: nothing was embedded, and nothing said so."""
-    pytest.importorskip("psycopg")
-    url = "store.url=postgresql://127.0.0.1:1/nowhere"
-    served = run("index", handbook, "--quality", "--set", url)
-    assert served.exit_code != 0
-    assert "does not work yet with a store on PostgreSQL" in served.stderr
-
-
 @pytest.mark.parametrize(
     ("delta", "p", "advice"),
     [

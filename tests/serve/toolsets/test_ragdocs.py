@@ -17,7 +17,7 @@ from lookfar.library import Library
 from lookfar.retrieve.answer.pack import tokens
 from lookfar.serve.tools.tool import REACHABLE, Session
 from lookfar.serve.toolsets.ragdocs import _render
-from lookfar.store.shared.snapshot import StoredSnapshot
+from lookfar.store.sqlite.snapshot import EpochSnapshot
 
 TOOLSET = "ragdocs"
 SETTINGS = {"chunk.merge_small": False}
@@ -390,7 +390,7 @@ def test_a_hypothesis_is_searched_by_meaning_alone(
         raise AssertionError("words were looked up")
 
     for way in ("keyword_search", "page_search", "page_scores"):
-        monkeypatch.setattr(StoredSnapshot, way, words)
+        monkeypatch.setattr(EpochSnapshot, way, words)
     found = ask("search_with_hypothesis", hypothesis=hypothesis, top_n=10)
     assert embedder.embedded[len(chunks) :] == [hypothesis]
     near = sorted(embedder.embed(chunks) @ embedder.embed([hypothesis])[0], reverse=True)

@@ -46,7 +46,6 @@ def cite(
 
     With ``focus``, each hit reports which of its sentences answer best.
     """
-    _preload(passages, asked)
     reader = _Reader(asked)
     hits: list[Hit] = []
     verified = [reader.read_verified(passage) for passage in passages]
@@ -225,14 +224,6 @@ class _Reader:
         text, span, state = self.read_verified(passage)
         collection = self._asked[passage.source].collection
         return Alike(collection, passage.place.uri, span, _digest(text), state, by)
-
-
-def _preload(passages: Sequence[Passage], asked: Sequence[Source]) -> None:
-    """Read the texts of these passages at once, where they come from the store."""
-    for number, source in enumerate(asked):
-        if source.read == source.snapshot.text:
-            uris = {passage.place.uri for passage in passages if passage.source == number}
-            source.snapshot.preload_texts(sorted(uris))
 
 
 def _verify(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[str, Span, State]:

@@ -132,7 +132,6 @@ def rank_definitions(ranking: Ranking, sources: Sequence[Source], most: int) -> 
     for number, source in enumerate(sources):
         here = {key: chunks for key, chunks in files.items() if key[0] == number}
         uris = [ranking.candidates[chunks[0]].place.uri for chunks in here.values()]
-        source.snapshot.preload_texts(uris)
         for uri, (key, chunks) in zip(uris, here.items(), strict=True):
             texts[key] = source.snapshot.text(uri) or ""
             file = _split_file(source.snapshot, key[1], uri, texts[key])

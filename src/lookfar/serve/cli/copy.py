@@ -45,7 +45,6 @@ def copy(
     generation is copied with its vectors, so nothing is embedded again. Run an interrupted copy
     again to continue it. To use the copy on a server, set store.url to its address.
     """
-    from lookfar.index.copy import Copied
     from lookfar.index.copy import copy as copy_indexes
 
     last_line = time.monotonic()
@@ -57,26 +56,21 @@ def copy(
             click.echo(safe_name(f"Copying {name}: {done:,} of {total:,} documents"), err=True)
 
     copied: list[dict[str, Any]] = []
-    skipped: list[dict[str, Any]] = []
     names = tuple(map(clean_text, collections))
     for result in copy_indexes(
         _location(source), _location(target), names, on_progress, _LOCK_SECONDS
     ):
-        if isinstance(result, Copied):
-            copied.append(asdict(result))
-            line = (
-                f"{result.collection}: {how_many(result.documents, 'document')},"
-                f" {how_many(result.chunks, 'chunk')},"
-                f" {result.copied:,} copied, sha256 {result.sha256[:16]}"
-            )
-        else:
-            skipped.append(asdict(result))
-            line = f"{result.collection}: skipped: {result.why}"
+        copied.append(asdict(result))
+        line = (
+            f"{result.collection}: {how_many(result.documents, 'document')},"
+            f" {how_many(result.chunks, 'chunk')},"
+            f" {result.copied:,} copied, sha256 {result.sha256[:16]}"
+        )
         if not as_json and not quiet:
             write(safe_name(line))
     if as_json:
-        write_json({"copied": copied, "skipped": skipped})
-    elif not copied and not skipped and not quiet:
+        write_json({"copied": copied, "skipped": []})
+    elif not copied and not quiet:
         write("There are no indexes to copy.")
 
 

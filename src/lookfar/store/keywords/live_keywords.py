@@ -14,7 +14,7 @@ import numpy as np
 from lookfar.common.recent import RecentValues
 from lookfar.errors import IndexCorrupt, from_os_error
 from lookfar.ports import Statistics
-from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NUMBERS, PAGE, Named
+from lookfar.store.keywords.fields import FIELDS, MOST_PAIRS, NAMES, NUMBERS, PAGE, Named
 from lookfar.store.keywords.postings import NONE, Impacts, Postings
 from lookfar.store.keywords.searcher import KeywordSearcher, WeightedList
 from lookfar.store.keywords.segment import (
@@ -29,6 +29,7 @@ from lookfar.store.keywords.segment import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from lookfar.ports import Streams
     from lookfar.store.keywords.postings import Keys
 
 _CACHED_BYTES: Final = 64_000_000
@@ -198,6 +199,14 @@ class LiveKeywords(KeywordSearcher):
                 keys.append(segment.keys[rows])
                 owners.append(np.repeat(segment.documents[which], segment.chunk_counts[which]))
         return np.concatenate(keys), np.concatenate(owners).tolist()
+
+    def read_streams(self, document: int) -> Streams:
+        """Return the terms of a document; none if it has no chunks."""
+        with reading(self._folder):
+            for segment, _, _ in self._parts:
+                for _, _, streams in segment.read_streams(segment.documents == document):
+                    return streams
+        return ("",) * len(NAMES), []
 
     # -- words beside each other ---------------------------------------------------
 

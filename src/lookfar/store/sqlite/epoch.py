@@ -42,7 +42,8 @@ from lookfar.store.keywords.signatures import (
     Signed,
     signed_texts,
 )
-from lookfar.store.sqlite.snapshot import EpochSnapshot, Owners
+from lookfar.store.sqlite.snapshot import EpochSnapshot
+from lookfar.store.sqlite.vector_queries import Owners
 from lookfar.store.vectors.quality_vectors import QualityVectors
 from lookfar.store.vectors.vector_file import COARSE_ABOVE, VECTORS, VectorFile
 

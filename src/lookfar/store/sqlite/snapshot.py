@@ -1,62 +1,111 @@
-"""Snapshots of the SQLite store: the catalogue, the keyword segments and the vector file."""
+"""A reader's pinned view of one generation: the catalogue, the keyword segments, the vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from lookfar.common.cores import start
-from lookfar.model import Filters, VectorPass
-from lookfar.ports import Keywords, Need, Place, QualityCounts, QualityQuery, Streams
+from lookfar.common.recent import RecentValues
+from lookfar.model import Counts, Failure, Filters, PageInfo, Section
+from lookfar.ports import (
+    EVERYTHING,
+    Definition,
+    Edge,
+    Facts,
+    Keywords,
+    Known,
+    Lead,
+    LeftOut,
+    Member,
+    MovedDocument,
+    Need,
+    Place,
+    PropertyCount,
+    Streams,
+    SymbolRow,
+    TaggedDocuments,
+    Version,
+)
+from lookfar.store.catalogue import call_rows, generations, graph, property_counts, property_rows
 from lookfar.store.catalogue import rows as catalog
+from lookfar.store.catalogue.exports import read_version
+from lookfar.store.catalogue.graph import Graph
+from lookfar.store.catalogue.leads import LeadReader
+from lookfar.store.catalogue.migrations import FORMAT_WITH_NAMES, check
+from lookfar.store.catalogue.scope import overlaps
 from lookfar.store.ground.sql import Connection
 from lookfar.store.keywords.signatures import Documents
-from lookfar.store.shared.keyword_queries import best_places
-from lookfar.store.shared.snapshot import StoredSnapshot
+from lookfar.store.sqlite.vector_queries import VectorQueries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from lookfar.store.ground.sql import Connection
     from lookfar.store.sqlite.epoch import Epoch
-    from lookfar.store.vectors.quality_vectors import QualityVectors
 
-_MOST_DOCUMENTS = 0.5
-"""The share of admitted documents from which it is faster to skip other rows than to mask them."""
-_WORTH_A_THREAD = 20_000
-"""Vectors from which comparing them takes clearly longer than passing the work to a thread."""
+T = TypeVar("T")
 
-Nearest = tuple["NDArray[np.intp]", "NDArray[np.float64]"]
-"""Rows of vectors and their similarity, the nearest first."""
+CheckVersion = Callable[[int], None]
+"""Refuses a document version that is damaged, where there is no other copy of it."""
 
 
-_NO_ROW = 1 << 62
-_MOST_SCANNED = 600_000
-"""Vectors of the second model up to which all are compared; beyond, it only scores candidates."""
-
-FindRows = Callable[[int, "NDArray[np.intp] | None", "NDArray[np.bool_] | None"], Nearest]
-"""Finds the nearest rows, given how many, among which, and which of all rows are allowed."""
+MOST_BYTES: Final = 64 << 20
+_MOST_SECTIONS: Final = 8_000
+"""Sections of recent documents that are kept, at about half a kilobyte each."""
 
 
-class _Begun(NamedTuple):
-    """A search for the nearest rows that another thread does."""
+class RecentTexts:
+    """A bounded, thread-safe cache of uncompressed texts, because line searches read them again.
 
-    query: NDArray[np.float32]
-    fetch: int
-    task: Future[Nearest]
+    Texts are keyed by their hash, so an entry is never stale; the least recently used goes first.
+    """
 
-    def is_for(self, query: NDArray[np.float32], fetch: int) -> bool:
-        return self.query is query and self.fetch == fetch
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._texts: OrderedDict[bytes, bytes] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def known(self, hashes: Iterable[bytes]) -> dict[bytes, bytes]:
+        with self._lock:
+            texts = {sha: self._texts[sha] for sha in hashes if sha in self._texts}
+            for sha in texts:
+                self._texts.move_to_end(sha)
+        return texts
+
+    def forget(self) -> None:
+        """Release all texts."""
+        with self._lock:
+            self._texts.clear()
+            self._bytes = 0
+
+    def add(self, sha: bytes, text: bytes) -> None:
+        """Add a text that was checked against its hash."""
+        if len(text) > self._most // 8:
+            return
+        with self._lock:
+            if sha in self._texts:
+                return
+            self._texts[sha] = text
+            self._bytes += len(text)
+            while self._bytes > self._most:
+                _, gone = self._texts.popitem(last=False)
+                self._bytes -= len(gone)
 
 
-class EpochSnapshot(StoredSnapshot):
-    """One generation of one epoch, read inside one SQLite transaction."""
+RECENT: Final = RecentTexts()
+
+
+class EpochSnapshot(VectorQueries):
+    """One generation of one epoch, read inside one SQLite transaction.
+
+    It has the methods of :class:`lookfar.ports.Snapshot`. Most of them call a function of the
+    catalogue.
+    """
 
     def __init__(
         self,
@@ -67,19 +116,31 @@ class EpochSnapshot(StoredSnapshot):
         generation: int,
     ) -> None:
         """``rows`` are the rows of the vector file that this snapshot's catalogue knows."""
-        super().__init__(
-            connection,
-            generation,
-            epoch.remembered,
-            keywords,
-            lambda document: epoch.check_version(connection, document),
-        )
-        self._epoch = epoch
-        self._rows = rows
-        self._begun: _Begun | None = None
-        self._quality: tuple[QualityVectors, NDArray[np.float16]] | None = None
+
+        def check_version(document: int) -> None:
+            epoch.check_version(connection, document)
+
+        # Not self.text: a cycle of references would keep a closed snapshot's files open.
+        read_text = partial(_read_text, connection, generation, check_version)
+        super().__init__(epoch, connection, keywords, rows, generation, read_text)
+        self._check_version = check_version
+        self._manifest: Mapping[str, Any] | None = None
+        self._definitions: dict[int, list[Definition]] = {}
+
+    def centre(
+        self, uri: str, start: int = 0, end: int | None = None
+    ) -> NDArray[np.float32] | None:
+        document = self.document(uri)
+        if document is None:
+            return None
+        rows = catalog.vectors_between(self._connection, document["id"], start, end)
+        return self._epoch.vectors.mean(self._rows, rows)
+
+    def model(self) -> str:
+        return catalog.read_model(self._connection)
 
     def _narrow(self, need: Need, admitted: list[int] | None) -> list[int]:
+        """Return those of the admitted documents, or of all, that may contain ``need``."""
         signatures = self.cached("signatures", self._signatures)
         among = None if admitted is None else np.array(admitted, dtype=np.int64)
         documents: list[int] = signatures.holding(need, among).tolist()
@@ -89,195 +150,310 @@ class EpochSnapshot(StoredSnapshot):
         hashes = self._text_hashes()
         return self._epoch.signatures.documents(list(hashes), hashes.values())
 
-    def streams(self, uri: str) -> Streams | None:  # noqa: ARG002
-        """Return ``None``: they are made again from the text."""
-        return None
+    # -- documents -----------------------------------------------------------------
+
+    def cached(self, name: str, make: Callable[[], T]) -> T:
+        return self._remembered.cached(self._scopes.state, name, make)
+
+    def has_code(self) -> bool:
+        """Return whether there is any source code; a no takes a full scan."""
+        return self.cached("code", lambda: catalog.has_code(self._connection, self.generation))
+
+    def has_code_in(self, language: str) -> bool:
+        """Return whether there is source code in this language; a no takes a full scan."""
+        return self.cached(
+            f"code in {language}",
+            lambda: catalog.has_code_in(self._connection, self.generation, language),
+        )
+
+    def ending_in(self, path: str, filters: Filters) -> list[Place]:
+        """Return the first chunk of documents whose URI ends in ``path``, if those are few."""
+        scope = self._scopes.resolve(filters)
+        documents = catalog.documents_ending_in(self._connection, self.generation, path)
+        places = catalog.first_places(self._connection, documents, self.generation)
+        return [place for place in places if scope is None or scope.admits(place)]
+
+    def uris(self, prefix: str = "") -> list[str]:
+        return catalog.uris(self._connection, self.generation, prefix)
+
+    def titles(self, prefix: str = "") -> list[tuple[str, str]]:
+        return catalog.titles(self._connection, self.generation, prefix)
+
+    def document(self, uri: str) -> dict[str, Any] | None:
+        return _read_document(self._connection, self.generation, self._check_version, uri)
+
+    def pages(self) -> list[PageInfo]:
+        return catalog.pages(self._connection, self.generation)
+
+    def chunks(self, uri: str) -> list[Place]:
+        document = self.document(uri)
+        if document is None:
+            return []
+        return catalog.neighbours(self._connection, document["id"], 0, catalog.END)
+
+    def admitted(self, uri: str, filters: Filters) -> list[Place]:
+        scope = self._scopes.resolve(filters)
+        return [place for place in self.chunks(uri) if scope is None or scope.admits(place)]
+
+    def sections(self, uri: str) -> list[Section]:
+        recent = self.cached("sections", _make_recent_sections)
+        known = recent.get(uri)
+        if known is None:
+            known = catalog.live_sections(self._connection, uri, self.generation)
+            recent.add(uri, known, 1 + len(known[1]))
+        document, sections = known
+        if document is not None:
+            self._check_version(document)
+        return list(sections)
 
     def holds_text(self, uri: str, text_sha: bytes) -> bool:
         return catalog.live_text_hash(self._connection, uri, self.generation) == text_sha
 
-    @property
-    def dimensions(self) -> int:
-        return self._epoch.vectors.dimensions
+    def streams(self, uri: str) -> Streams | None:
+        document = self.document(uri)
+        return self._keywords.read_streams(document["id"]) if document else None
 
-    def begin_vector_search(self, query: NDArray[np.float32], limit: int, filters: Filters) -> None:
-        """Compare many vectors on another core, while the keywords are searched here."""
-        vectors, scope = self._epoch.vectors, self._scopes.resolve(filters)
-        many = len(self._rows) >= _WORTH_A_THREAD or vectors.is_many(len(self._rows))
-        if query.ndim > 1 or scope is not None or not many:
-            return
-        fetch = self._scopes.fetch_size(limit + 1, scope, None)
-        task = start(vectors.nearest, query, self._rows, fetch)
-        self._begun = None if task is None else _Begun(query, fetch, task)
+    def text(self, uri: str) -> str | None:
+        return _read_text(self._connection, self.generation, self._check_version, uri)
 
-    def _find_nearest(
-        self,
-        query: NDArray[np.float32],
-        fetch: int,
-        among: NDArray[np.intp] | None,
-        allowed: NDArray[np.bool_] | None,
-    ) -> Nearest:
-        """Return the nearest rows, from what was begun if that is the same search."""
-        begun, self._begun = self._begun, None
-        everything = among is None and allowed is None
-        if begun is not None and everything and begun.is_for(query, fetch):
-            # Do not wait for a helper that is still busy with something else.
-            if begun.task.cancel():
-                return self._epoch.vectors.nearest(query, self._rows, fetch)
-            return begun.task.result()
-        return self._epoch.vectors.nearest(query, self._rows, fetch, among, allowed)
+    def version(self, uri: str) -> Version | None:
+        def vectors(places: Sequence[Place]) -> list[bytes]:
+            return [row.astype("<f2").tobytes() for row in self.vectors(places)]
 
-    def _nearest(
-        self, query: NDArray[np.float32], limit: int, filters: Filters
-    ) -> list[tuple[Place, float]]:
-        return self._search_rows(
-            partial(self._find_nearest, query), len(self._rows), limit, filters
-        )
+        return read_version(self._connection, self.generation, uri, vectors)
 
-    def _search_rows(
-        self, find: FindRows, count: int, limit: int, filters: Filters
-    ) -> list[tuple[Place, float]]:
-        """Return the nearest live chunks that the filters admit, among the first ``count`` rows."""
+    def documents_with(self, need: Need, filters: Filters) -> list[int]:
         scope = self._scopes.resolve(filters)
-        listed = self._scopes.list_documents(scope)
-        among = None
-        if listed is not None:
-            among = np.array(self._scopes.vector_rows(listed), dtype=np.intp)
-            among = among[among < count]
-        allowed = None
-        most = self._scopes.document_count() * _MOST_DOCUMENTS
-        if scope is not None and among is None and len(scope.documents) < most:
-            allowed = self._epoch.owners.find_rows(self._connection, scope.documents, count)
-        # One more than wanted shows whether the last one ties with others.
-        fetch = limit + 1
-        if allowed is None:
-            fetch = self._scopes.fetch_size(fetch, scope, listed)
-        while True:
-            rows, scores = find(fetch, among, allowed)
-            alive = self._recent_places().by_vector(
-                self._connection, self.generation, rows.tolist()
-            )
-            admitted = [
-                (place, float(score))
-                for row, score in zip(rows.tolist(), scores, strict=True)
-                for place in alive.get(row, ())
-                if scope is None or scope.admits(place)
-            ]
-            enough = len(admitted) >= limit and admitted[limit - 1][1] > scores[-1]
-            if enough or len(rows) < fetch:
-                return best_places(admitted, limit)
-            fetch *= 4
+        admitted = None if scope is None else sorted(scope.documents)
+        if need != EVERYTHING and admitted != []:
+            return self._narrow(need, admitted)
+        return admitted if admitted is not None else self._every_document()
 
-    def _similarities(self, query: NDArray[np.float32], places: Sequence[Place]) -> list[float]:
-        rows = [place.vector for place in places if place.vector is not None]
-        scores = iter(self._epoch.vectors.scores(query, self._rows, rows).tolist())
-        return [0.0 if place.vector is None else next(scores) for place in places]
+    def _every_document(self) -> list[int]:
+        return list(self._text_hashes())
 
-    def vectors(self, places: Sequence[Place]) -> NDArray[np.float32]:
-        having = [at for at, place in enumerate(places) if place.vector is not None]
-        rows = [place.vector for place in places if place.vector is not None]
-        vectors = np.zeros((len(places), self.dimensions), dtype=np.float32)
-        vectors[having] = self._epoch.vectors.chosen(self._rows, rows)
-        return vectors
+    def _text_hashes(self) -> dict[int, bytes]:
+        return self.cached("hashes", lambda: catalog.text_hashes(self._connection, self.generation))
 
-    def _mean_vector(self, rows: Sequence[int]) -> NDArray[np.float32] | None:
-        return self._epoch.vectors.mean(self._rows, rows)
+    def texts(self, documents: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        hashes = self._text_hashes()
+        recent = RECENT.known(hashes[document] for document in documents if document in hashes)
+        lacking = []
+        for document in documents:
+            text = recent.get(hashes.get(document, b""))
+            if text is None:
+                lacking.append(document)
+            else:
+                yield document, text
+        for document, text in catalog.texts(self._connection, lacking):
+            if document in hashes:
+                RECENT.add(hashes[document], text)
+            yield document, text
 
-    # -- the second model ----------------------------------------------------------
+    def admitted_parts(self, document: int, filters: Filters) -> list[tuple[int, int]] | None:
+        scope = self._scopes.resolve(filters)
+        if scope is None:
+            return None
+        parts = scope.parts(document)
+        if scope.only is None and not scope.without:
+            return parts
+        chunks = catalog.neighbours(self._connection, document, 0, catalog.END)
+        spans = [(chunk.start, chunk.end) for chunk in chunks if scope.admits_words(chunk.key)]
+        return spans if parts is None else overlaps(parts, spans)
 
-    def _quality_rows(self, query: QualityQuery) -> tuple[QualityVectors, NDArray[np.float16]]:
-        """Return the second model's vectors as they were when this snapshot first needed them."""
-        if self._quality is None or self._quality[0].model != query.model:
-            vectors = self._epoch.open_quality(query.model, len(query.vector))
-            self._quality = vectors, vectors.rows()
-        return self._quality
+    def definitions(self, documents: Sequence[int]) -> dict[int, list[Definition]]:
+        unread = [document for document in documents if document not in self._definitions]
+        read = catalog.definitions(self._connection, unread) if unread else {}
+        self._definitions.update((document, read.get(document, [])) for document in unread)
+        known = ((document, self._definitions[document]) for document in documents)
+        return {document: definitions for document, definitions in known if definitions}
 
-    def quality_search(
-        self, query: QualityQuery, limit: int, filters: Filters
-    ) -> list[tuple[Place, float]]:
-        vectors, stored = self._quality_rows(query)
-        if not len(stored) or len(stored) > _MOST_SCANNED:
+    def defining(self, name: str) -> list[tuple[str, Section]]:
+        return catalog.find_definitions(self._connection, self.generation, name)
+
+    def call_facts(self, documents: Sequence[int]) -> dict[int, bytes]:
+        return call_rows.read_facts(self._connection, documents)
+
+    def symbols(self) -> list[SymbolRow]:
+        return call_rows.list_symbols(self._connection, self.generation)
+
+    def neighbours(self, document: int, first: int, last: int) -> list[Place]:
+        return catalog.neighbours(self._connection, document, first, last)
+
+    def without_links(self, documents: Sequence[int]) -> set[int]:
+        return catalog.without_links(self._connection, documents)
+
+    def modified(self, documents: Sequence[int]) -> dict[int, int]:
+        return catalog.modified_times(self._connection, documents)
+
+    def facts(self, documents: Sequence[int] | None = None) -> list[Facts]:
+        facts = catalog.facts(self._connection, self.generation, documents)
+        days = property_rows.read_days(self._connection, self.generation, documents)
+        if not days:
+            return facts
+        return [fact._replace(day=days.get(fact.document, "")) for fact in facts]
+
+    def superseded(self) -> dict[str, str]:
+        table = property_rows.PropertyTable(self._connection, self.generation)
+        return self.cached("superseded", table.superseded)
+
+    def count_properties(
+        self, most_values: int, documents: Sequence[int] | None = None
+    ) -> list[PropertyCount]:
+        rows = property_rows.open_rows(self._connection, self.generation)
+        return property_counts.count_properties(rows, self.generation, most_values, documents)
+
+    def property_kinds(self) -> dict[str, frozenset[str]]:
+        rows = property_rows.open_rows(self._connection, self.generation)
+        return property_counts.read_kinds(rows, self.generation)
+
+    def list_tagged(self) -> list[TaggedDocuments]:
+        rows = property_rows.open_rows(self._connection, self.generation)
+        return property_counts.list_tagged(rows, self.generation)
+
+    def admitting(self, filters: Filters) -> list[Facts]:
+        """Return the documents that filters admit, without those that contain an excluded word."""
+        listed = self.cached("listed", self.facts)
+        scope = self._scopes.resolve(filters)
+        if scope is None:
+            return listed
+        refused = catalog.places_by_key(self._connection, sorted(scope.without), self.generation)
+        admitted = scope.documents.difference(place.document for place in refused.values())
+        return [facts for facts in listed if facts.document in admitted]
+
+    def line_counts(self, documents: Sequence[int]) -> dict[int, int]:
+        return catalog.line_counts(self._connection, documents)
+
+    # -- links ---------------------------------------------------------------------
+
+    def links_from(self, uri: str, start: int = 0, end: int | None = None) -> list[Edge]:
+        graph.require_link_names(self._connection)
+        document = self.document(uri)
+        if document is None:
             return []
-        nearest = partial(vectors.file.nearest, query.vector, stored)
-        hits = self._search_rows(nearest, len(stored), limit, filters)
-        sound = self._find_sound(query, [place for place, _ in hits])
-        return [hit for hit, is_sound in zip(hits, sound, strict=True) if is_sound]
+        last = catalog.END if end is None else end
+        return graph.links_from(self._connection, self.generation, document["id"], start, last)
 
-    def quality_scores(self, query: QualityQuery, places: Sequence[Place]) -> list[float | None]:
-        vectors, stored = self._quality_rows(query)
-        sound = self._find_sound(query, places)
-        rows = [
-            place.vector or 0 for place, is_sound in zip(places, sound, strict=True) if is_sound
-        ]
-        scores = iter(vectors.file.scores(query.vector, stored, rows).tolist())
-        return [next(scores) if is_sound else None for is_sound in sound]
+    def targets(self, uri: str = "") -> list[str]:
+        if not uri:
+            return catalog.link_targets(self._connection)
+        document = self.document(uri)
+        return catalog.link_targets(self._connection, document["id"]) if document else []
 
-    def _find_sound(self, query: QualityQuery, places: Sequence[Place]) -> list[bool]:
-        """Return which places have a vector of the second model that is intact."""
-        vectors, stored = self._quality_rows(query)
-        rows = [_NO_ROW if place.vector is None else place.vector for place in places]
-        read = partial(catalog.read_contents, self._connection)
-        sound: list[bool] = vectors.find_sound(rows, stored, read).tolist()
-        return sound
+    def linking(self, targets: Sequence[str], text: str = "") -> list[tuple[str, str, int]]:
+        return catalog.find_linking(self._connection, self.generation, targets, text)
 
-    def list_vector_rows(self) -> list[catalog.VectorRow]:
-        """Return each live chunk with a vector, those of the newest documents first."""
-        return catalog.list_vector_rows(self._connection, self.generation)
+    def links_named(self, names: Iterable[str]) -> list[tuple[str, Edge]]:
+        graph.require_link_names(self._connection)
+        return graph.links_named(self._connection, self.generation, names)
 
-    def read_contents(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Return the content names of these vector rows."""
-        return catalog.read_contents(self._connection, rows)
+    def resolve_links(
+        self, links: Iterable[tuple[str, str, str]], absent: str = ""
+    ) -> dict[tuple[str, str, str], tuple[str, str]]:
+        graph.require_link_names(self._connection)
+        return graph.resolve_links(self._connection, self.generation, links, absent)
 
-    def quality_counts(self, model: str, dimensions: int) -> QualityCounts:
-        def list_contents() -> dict[int, bytes]:
-            return {row.vector: row.content for row in self.list_vector_rows()}
+    def resolve_from(
+        self, links: Sequence[tuple[str, str, str]], moved: MovedDocument | None = None
+    ) -> list[str]:
+        graph.require_link_names(self._connection)
+        return graph.resolve_from(self._connection, self.generation, links, moved)
 
-        contents = self.cached("vector contents", list_contents)
-        embedded, unreadable = self._epoch.open_quality(model, dimensions).mark_done(contents)
-        return QualityCounts(len(embedded), len(unreadable), len(contents))
+    def find_notes(self, name: str) -> list[tuple[str, str]]:
+        # An older index still answers by path.
+        if check(self._connection) < FORMAT_WITH_NAMES:
+            return []
+        return graph.find_notes(self._connection, self.generation, name)
 
-    def vector_pass(self) -> VectorPass:
-        recall = catalog.recall(self._connection)
-        return self._epoch.vectors.describe_pass(len(self._rows), recall)
+    def note_names(self) -> list[tuple[str, str, str]]:
+        if check(self._connection) < FORMAT_WITH_NAMES:
+            return []
+        return graph.list_note_names(self._connection, self.generation)
+
+    def links_to(self, uri: str) -> list[Edge]:
+        graph.require_link_names(self._connection)
+        document = self.document(uri)
+        return graph.links_to(self._connection, self.generation, document["id"]) if document else []
+
+    def leads(
+        self,
+        documents: Sequence[int],
+        among: Collection[int] | None = None,
+        within: Mapping[int, Sequence[tuple[int, int]]] | None = None,
+    ) -> list[Lead]:
+        # An older index still answers while a new one is built.
+        if check(self._connection) < FORMAT_WITH_NAMES:
+            return []
+        reader = self.cached("leads", LeadReader)
+        return reader.read(self._connection, self.generation, documents, among, within)
+
+    def community(self, uri: str) -> list[Member]:
+        return self.graph().around(uri)
+
+    def communities(self, uris: Collection[str]) -> dict[str, int]:
+        if check(self._connection) < FORMAT_WITH_NAMES:
+            return {}
+        stored = graph.stored_communities(self._connection, self.generation, uris)
+        if stored is not None:
+            return stored
+        return self._remembered.graph(self._connection, self.generation).communities_of(uris)
+
+    def graph(self) -> Graph:
+        graph.require_link_names(self._connection)
+        return self._remembered.graph(self._connection, self.generation)
+
+    # -- the generation ------------------------------------------------------------
+
+    def size(self) -> int:
+        return catalog.count_documents(self._connection, self.generation)
+
+    def counts(self) -> Counts:
+        """Return the recorded counts: counting a million rows takes seconds."""
+        manifest = self.manifest()
+        if Counts.__annotations__.keys() <= manifest.keys():
+            return Counts(**{name: manifest[name] for name in Counts.__annotations__})
+        return catalog.count_rows(self._connection, self.generation)
+
+    def held(self) -> int | None:
+        return generations.read_held_generation(self._connection)
+
+    def manifest(self) -> Mapping[str, Any]:
+        if self._manifest is None:
+            self._manifest = generations.manifest(self._connection, self.generation)
+        return self._manifest
+
+    def failures(self) -> list[Failure]:
+        return catalog.failures(self._connection)
+
+    def known(self, uris: Collection[str] | None = None) -> dict[str, Known]:
+        return catalog.known(self._connection, self.generation, uris)
+
+    def unsettled(self) -> list[str]:
+        return catalog.unsettled(self._connection, self.generation)
+
+    def left_out(self, uris: Collection[str] | None = None) -> dict[str, LeftOut]:
+        return catalog.left_out(self._connection, uris)
 
 
-class Owners:
-    """The documents of each vector row, read once and then extended.
+def _make_recent_sections() -> RecentValues[str, tuple[int | None, list[Section]]]:
+    return RecentValues(_MOST_SECTIONS)
 
-    A row may belong to several documents. Purged documents stay listed, because no filter admits
-    them.
-    """
 
-    def __init__(self) -> None:
-        self._documents: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self._rows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self._last = -1
-        self._reading = Lock()
+def _read_document(
+    connection: Connection, generation: int, check_version: CheckVersion, uri: str
+) -> dict[str, Any] | None:
+    document = catalog.live_document(connection, uri, generation)
+    if document is not None:
+        check_version(document["id"])
+    return document
 
-    def find_rows(
-        self, connection: Connection, documents: Collection[int], count: int
-    ) -> NDArray[np.bool_]:
-        """Return for each of the first ``count`` rows whether one of ``documents`` uses it."""
-        with self._reading:
-            self._extend(connection)
-            owners, rows = self._documents, self._rows
-        wanted = np.zeros(int(owners.max(initial=-1)) + 1, dtype=np.bool_)
-        numbers = np.fromiter(documents, dtype=np.int64, count=len(documents))
-        wanted[numbers[numbers < len(wanted)]] = True
-        allowed = np.zeros(count, dtype=np.bool_)
-        used = rows[wanted[owners]]
-        allowed[used[used < count]] = True
-        return allowed
 
-    def _extend(self, connection: Connection) -> None:
-        # Chunk numbers only grow, and the chunk of a number never changes.
-        chunks = connection.execute(
-            "SELECT key, document, vector FROM chunks WHERE key > ? AND vector IS NOT NULL"
-            " ORDER BY key",
-            (self._last,),
-        )
-        read = np.fromiter(chain.from_iterable(chunks), dtype=np.int64).reshape(-1, 3)
-        if len(read):
-            self._last = int(read[-1, 0])
-            self._documents = np.concatenate([self._documents, read[:, 1]])
-            self._rows = np.concatenate([self._rows, read[:, 2]])
+def _read_text(
+    connection: Connection, generation: int, check_version: CheckVersion, uri: str
+) -> str | None:
+    stored = catalog.live_text(connection, uri, generation)
+    if stored is None:
+        return None
+    document, text_sha, body = stored
+    check_version(document)
+    return catalog.decode_text(connection, text_sha, body)

@@ -14,11 +14,19 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from lookfar.common.folders import folder_bytes
-from lookfar.errors import IndexCorrupt, IndexHeld, LookfarError, NotIndexed, being_rebuilt
-from lookfar.model import Damage
-from lookfar.ports import Digest, Maker, OnStep, StoredDocument
+from lookfar.errors import (
+    IndexCorrupt,
+    IndexHeld,
+    InvalidArgument,
+    LookfarError,
+    NotIndexed,
+    being_rebuilt,
+)
+from lookfar.model import Damage, GenerationDiff
+from lookfar.ports import Digest, Generation, Maker, OnStep, StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
+from lookfar.store.catalogue.diff import diff
 from lookfar.store.catalogue.erasing import has_traces, stored_documents
 from lookfar.store.ground import files
 from lookfar.store.ground.database import (
@@ -33,7 +41,6 @@ from lookfar.store.health.check import refuse_damage
 from lookfar.store.health.repair import repair, repair_quality
 from lookfar.store.health.salvage import EpochRescue, Rescue
 from lookfar.store.health.verify import FROM_DAMAGE
-from lookfar.store.shared.stored_generations import StoredGenerations
 from lookfar.store.sqlite.builds import Builds, Recipe
 from lookfar.store.sqlite.epoch import Epoch, Mirror
 from lookfar.store.sqlite.erase import remove_traces
@@ -50,7 +57,7 @@ _WITHOUT_LOG = b"\1\1"
 """Bytes 18 and 19 of a SQLite file that does not use a write-ahead log."""
 
 
-class CollectionStore(StoredGenerations):
+class CollectionStore:
     outdated = ""
     """Empty: all writers are on this machine."""
 
@@ -165,6 +172,41 @@ class CollectionStore(StoredGenerations):
                     epoch.close()
                 self._epoch = epoch = opened
             return epoch
+
+    # -- generations ---------------------------------------------------------------
+
+    def generations(self) -> list[Generation]:
+        return self._read(generations.list_generations)
+
+    def history(self) -> tuple[int, list[Generation]]:
+        """Return the active number and every kept generation, read at one moment."""
+        return self._read(lambda c: (generations.active(c), generations.list_generations(c)))
+
+    def held(self) -> int | None:
+        """Return the generation that a rollback holds the collection at, if any."""
+        return self._read(generations.read_held_generation)
+
+    def diff(self, older: int, newer: int) -> GenerationDiff:
+        return self._read(lambda c: diff(c, *(generations.resolve(c, n) for n in (older, newer))))
+
+    def roll_back(self, number: int, *, wait_seconds: float = 0.0) -> None:
+        """Serve a kept generation to all readers until the next write session."""
+        with self._changing(wait_seconds) as connection:
+            generations.roll_back(connection, number)
+
+    def pin(self, number: int, *, pinned: bool = True, wait_seconds: float = 0.0) -> None:
+        """Exempt a generation from retention, or no longer."""
+        with self._changing(wait_seconds) as connection:
+            generations.pin(connection, number, pinned)
+
+    def prune(self, keep: int, *, wait_seconds: float = 0.0) -> tuple[int, int]:
+        """Apply retention now; return how many generations and document versions were removed."""
+        if keep < 1:
+            raise InvalidArgument(
+                f"Cannot keep {keep} generations.", hint="Keep 1 or more; 1 is the serving one."
+            )
+        with self._changing(wait_seconds) as connection:
+            return generations.prune(connection, keep)
 
     # -- writing -------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.ground.sql import Connection
 from lookfar.store.keywords.analyser import analyse
-from lookfar.store.shared.recent_places import RecentPlaces
-from lookfar.store.shared.scopes import ScopeResolver
+from lookfar.store.sqlite.recent_places import RecentPlaces
+from lookfar.store.sqlite.scopes import ScopeResolver
 
 
 class KeywordQueries:

@@ -1,1 +1,0 @@
-"""What the SQLite and the PostgreSQL store share: reading snapshots and writing generations."""
