@@ -66,8 +66,6 @@ def started(work: Path) -> Iterator[str]:
         connection.execute("CREATE ROLE lookfar LOGIN")
         connection.execute("CREATE DATABASE lookfar OWNER lookfar")
     made = re.sub(r"//[^@]*@", "//lookfar@", address).replace("/postgres?", "/lookfar?")
-    with psycopg.connect(re.sub(r"/postgres\?", "/lookfar?", address), autocommit=True) as owner:
-        owner.execute("CREATE EXTENSION vector")
     try:
         yield made
     finally:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sqlite3 import Connection
 
 import pytest
 
 from lookfar.ports import Place
 from lookfar.store.catalogue import rows
-from lookfar.store.ground.sql import Connection
 from lookfar.store.sqlite import recent_places
 from lookfar.store.sqlite.recent_places import RecentPlaces
 from store.shelf import Shelf

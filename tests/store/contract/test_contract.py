@@ -36,7 +36,7 @@ from store.shelf import PAGE_WEIGHTS, SIZES, WEIGHTS, Shelf, pages, words
 from waiting import DEADLINE
 
 if TYPE_CHECKING:
-    from lookfar.store.ground.sql import Connection
+    from sqlite3 import Connection
 
 GUIDE = """---
 tags: [howto, fast]

@@ -12,7 +12,6 @@ import psycopg
 import pytest
 from click.testing import CliRunner, Result
 
-from conftest import GitRepository
 from lookfar import Library
 from lookfar.errors import (
     IndexReadOnly,
@@ -120,9 +119,7 @@ def test_nul_in_front_matter_is_copied(folder: Path, tmp_path: Path, url: str) -
         assert {hit.uri for hit in found} >= {"guide.md", "engine.py"}
 
 
-def test_commits_are_copied_too(
-    repository: Callable[..., GitRepository], tmp_path: Path, url: str
-) -> None:
+def test_commits_are_copied_too(repository: Callable[..., Any], tmp_path: Path, url: str) -> None:
     """Seen to fail while a folder had no terms of them."""
     made = repository("vault")
     made.commit("Add the crimson engine", {"a.md": "# A\n\nwords\n"})
@@ -130,11 +127,11 @@ def test_commits_are_copied_too(
     here, settings = tmp_path / "here", {"git__history": True}
     with opened(made.path, here, **settings) as library:
         library.index()
-        before = answers(library, commits=True)
+        before = answers(library, filters=Filters(lanes=("commits",)))
         assert len(before) > 2
     assert len(moved(here, url)) == 2
     with opened(made.path, tmp_path / "b", store__url=url, **settings) as library:
-        assert answers(library, commits=True) == before
+        assert answers(library, filters=Filters(lanes=("commits",))) == before
 
 
 def test_a_second_copy_updates_what_changed(folder: Path, tmp_path: Path, url: str) -> None:

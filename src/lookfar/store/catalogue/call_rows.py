@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from sqlite3 import Connection
 
 from lookfar.ports import SymbolRow
 from lookfar.store.catalogue.migrations import FORMAT_WITH_CALLS, check
 from lookfar.store.catalogue.rows import ALIVE, batches
-from lookfar.store.ground.sql import Connection
 
 
 def read_facts(connection: Connection, documents: Sequence[int]) -> dict[int, bytes]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from hashlib import sha256
+from sqlite3 import Connection
 
 from lookfar.model import DocumentChange, GenerationDiff
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.ground.sql import Connection
 
 _ALIVE = "d.born <= :{0} AND (d.died IS NULL OR d.died > :{0})"
 Path = tuple[str, ...]

@@ -7,11 +7,11 @@ store then removes the traces from its files; if it is interrupted, its next wri
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from sqlite3 import Connection
 
 from lookfar.ports import StoredDocument
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.ground.sql import Connection
 
 TRACES = "erasing"
 """The key in ``meta`` that exists while traces of erased documents are left."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from hashlib import sha256
+from sqlite3 import Connection
 
 from lookfar.model import Fingerprint
 from lookfar.ports import ChunkRow, Place, Version
 from lookfar.store.catalogue import property_rows
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.call_rows import read_facts
-from lookfar.store.ground.sql import Connection
 
 Vectors = Callable[[Sequence["Place"]], Sequence[bytes]]
 """Returns the float16 vector of each place."""

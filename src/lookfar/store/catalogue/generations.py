@@ -12,12 +12,12 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from sqlite3 import Connection
 from typing import Any, NamedTuple
 
 from lookfar.errors import IndexHeld, InvalidArgument
 from lookfar.ports import Generation
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.ground.sql import Connection
 
 ACTIVE = "active"
 """The key in ``meta`` of the serving generation."""

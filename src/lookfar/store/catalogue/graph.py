@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import groupby
 from math import log
 from operator import itemgetter
+from sqlite3 import Connection
 from typing import Any
 
 from lookfar.errors import NotIndexed
@@ -24,7 +25,6 @@ from lookfar.store.catalogue.communities import louvain
 from lookfar.store.catalogue.migrations import FORMAT_WITH_COMMUNITIES, FORMAT_WITH_NAMES, check
 from lookfar.store.catalogue.rows import ALIVE, batches, placeholders, read_number, record
 from lookfar.store.catalogue.seals import seal
-from lookfar.store.ground.sql import Connection
 
 _EDGE = """
     SELECT l.name, d.uri, d.title, l.kind, l.target, l.anchor, l.text, l.start, l.end

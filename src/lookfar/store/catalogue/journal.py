@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
+from sqlite3 import Connection
 from typing import BinaryIO, NamedTuple
 
 from lookfar.errors import LookfarError
@@ -26,7 +27,6 @@ from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground import files
 from lookfar.store.ground.database import connect
-from lookfar.store.ground.sql import Connection
 
 JOURNAL = "documents.log"
 """The file in the folder of an epoch that is the only copy of its documents."""

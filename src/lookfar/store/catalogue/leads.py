@@ -6,6 +6,7 @@ Within one generation, neither the links of a document nor the documents with a 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from sqlite3 import Connection
 from typing import Any, Final, NamedTuple
 
 from lookfar.common.recent import RecentTable
@@ -14,7 +15,6 @@ from lookfar.ports import Lead
 from lookfar.store.catalogue import graph
 from lookfar.store.catalogue.link_names import Origin
 from lookfar.store.catalogue.rows import batches, placeholders
-from lookfar.store.ground.sql import Connection
 
 _MOST_LINKS: Final = 40_000
 """Links that are kept, at about 300 bytes each; a document counts as one more."""

@@ -36,8 +36,8 @@ _BY_END = 10
 """Rank of matches by the end of a path, of which several may be equally good."""
 
 _LONGEST = 255
-"""How many characters of a name are compared. Every file name fits, and twice as many fit into an
-index key of a server. Longer titles and links are compared by their beginning."""
+"""How many characters of a name are compared. Every file name fits, and twice as many fit into the
+key of a table on a server. Longer titles and links are compared by their beginning."""
 
 _PARSED = 8192
 """Paths that are kept parsed, at about half a kilobyte each."""

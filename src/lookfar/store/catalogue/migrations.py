@@ -6,10 +6,10 @@ Each migration and the new format number are written in one transaction.
 from __future__ import annotations
 
 import sqlite3
+from sqlite3 import Connection
 
 from lookfar.errors import IndexTooNew
 from lookfar.store.catalogue.seals import STATE
-from lookfar.store.ground.sql import Connection
 
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -224,17 +224,8 @@ FORMAT_RECORD = "format"
 """The key in ``meta`` with a second copy of the format, to detect a damaged file header."""
 
 
-def locate(connection: Connection) -> str:
-    """Return the file or server of a connection, to report damage."""
-    if isinstance(connection, sqlite3.Connection):
-        return str(next(iter(connection.execute("PRAGMA database_list")))[2])
-    return str(getattr(connection, "place", ""))
-
-
 def check(connection: Connection) -> int:
     """Return the format of a catalogue; raise ``IndexTooNew`` if this program is too old for it."""
-    if not isinstance(connection, sqlite3.Connection):
-        return FORMAT  # The tables of a server are migrated before use.
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > FORMAT and recorded_format(connection) != str(FORMAT):
         raise IndexTooNew(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from sqlite3 import Connection
 from typing import Final, NamedTuple
 
 from lookfar.common.properties import OWN_KEYS, TAGS_KEY
 from lookfar.ports import PropertyCount, TaggedDocuments, ValueCount
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.ground.sql import Connection
 
 _LIVE: Final = f"document NOT IN (SELECT d.id FROM documents d WHERE NOT ({catalog.ALIVE}))"
 """The dead are listed because they are few."""

@@ -9,16 +9,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
+from sqlite3 import Connection
 from typing import Any, Final, NamedTuple
 
 from lookfar.common.conditions import Condition
 from lookfar.common.properties import DAY_KEY, SUPERSEDED_KEY, TAGS_KEY, fold_tag, list_properties
 from lookfar.common.superseding import find_superseded
 from lookfar.ports import PropertyRow
-from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.migrations import FORMAT_WITH_PROPERTIES, check
-from lookfar.store.ground.sql import Connection
 
 _DAY_SECONDS: Final = 86_400.0
 _AFTER_SLASH: Final = "0"
@@ -52,7 +51,7 @@ def read_rows(connection: Connection, document: int) -> list[PropertyRow]:
 
 def open_rows(connection: Connection, generation: int) -> Connection:
     """Return a database with the rows of properties: the same one, unless they are derived."""
-    if _format_of(connection, generation) < FORMAT_WITH_PROPERTIES:
+    if check(connection) < FORMAT_WITH_PROPERTIES:
         return _derive(connection, generation)
     return connection
 
@@ -194,11 +193,9 @@ def _select_comparing(condition: Condition) -> list[_Part]:
     return parts
 
 
-def read_days(
-    connection: Connection, generation: int, documents: Sequence[int] | None
-) -> dict[int, str]:
+def read_days(connection: Connection, documents: Sequence[int] | None) -> dict[int, str]:
     """Return the day that each of these documents, or of all, is about; others are missing."""
-    if _format_of(connection, generation) < FORMAT_WITH_PROPERTIES:
+    if check(connection) < FORMAT_WITH_PROPERTIES:
         return {}
     some = None if documents is None else ",".join(map(str, documents))  # Our own integers.
     among = "" if some is None else f" AND document IN ({some})"
@@ -206,15 +203,6 @@ def read_days(
         f"SELECT document, value FROM properties WHERE key = ?{among}", (DAY_KEY,)
     )
     return dict(rows.fetchall()) if some != "" else {}
-
-
-def _format_of(connection: Connection, generation: int) -> int:
-    """Return the format that the rows of a generation were written in."""
-    if isinstance(connection, sqlite3.Connection):
-        return check(connection)
-    # The tables of a server are always current, but a collection on it may be older.
-    written = generations.manifest(connection, generation).get("format")
-    return written if isinstance(written, int) else FORMAT_WITH_PROPERTIES
 
 
 def _derive(connection: Connection, generation: int) -> sqlite3.Connection:

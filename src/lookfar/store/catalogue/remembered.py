@@ -9,11 +9,12 @@ from lookfar.common.conditions import parse_conditions
 from lookfar.store.catalogue import graph
 
 if TYPE_CHECKING:
+    from sqlite3 import Connection
+
     from lookfar.common.conditions import Condition
     from lookfar.model import Filters
     from lookfar.store.catalogue.graph import Graph
     from lookfar.store.catalogue.scope import Scope
-    from lookfar.store.ground.sql import Connection
 
 T = TypeVar("T")
 

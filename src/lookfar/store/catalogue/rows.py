@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from sqlite3 import Connection
 from string import ascii_lowercase, ascii_uppercase
 from sys import intern
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -18,9 +19,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from lookfar.errors import IndexCorrupt
 from lookfar.model import Counts, Failure, Fingerprint, PageInfo, Section, Span
 from lookfar.ports import PATH_SEPARATOR, Definition, Facts, Known, LeftOut, Place, Version
-from lookfar.store.catalogue.migrations import FORMAT_WITH_KINDS, check, locate
+from lookfar.store.catalogue.migrations import FORMAT_WITH_KINDS, check
 from lookfar.store.catalogue.seals import STATE, hash_version, seal
-from lookfar.store.ground.sql import READ_META, Connection
 
 ALIVE = "d.born <= :g AND (d.died IS NULL OR d.died > :g)"
 _PLACE = """
@@ -32,6 +32,7 @@ _SECTIONS = (
     "SELECT s.document, s.ordinal, s.parent, s.level, s.title, s.start, s.end, s.start_line,"
     " s.end_line, s.body FROM sections s"
 )
+_READ_META = "SELECT value FROM meta WHERE key = ?"
 MODEL = "model"
 _LAST_DOCUMENT = "last_document"
 _MOVES = "moves"
@@ -266,7 +267,7 @@ def vector_rows(connection: Connection) -> int:
 
 def read_number(connection: Connection, key: str) -> int:
     """Read a number from ``meta``; 0 if it was never recorded."""
-    row = connection.execute(READ_META, (key,)).fetchone()
+    row = connection.execute(_READ_META, (key,)).fetchone()
     try:
         return int(row[0]) if row else 0
     except (TypeError, ValueError) as error:
@@ -726,7 +727,7 @@ def list_vector_rows(connection: Connection, generation: int) -> list[VectorRow]
 
 def read_model(connection: Connection) -> str:
     """Return the fingerprint of the model that made the vectors, or an empty text."""
-    row = connection.execute(READ_META, (MODEL,)).fetchone()
+    row = connection.execute(_READ_META, (MODEL,)).fetchone()
     return str(row[0]) if row else ""
 
 
@@ -744,7 +745,7 @@ def documents_ending_in(
 
 
 def _lower_ascii(text: str) -> str:
-    """Lower ASCII letters only, as SQLite's ``lower`` does; a server's depends on its locale."""
+    """Lower ASCII letters only, as SQLite's ``lower`` does."""
     return text.translate(_LOWER)
 
 
@@ -754,7 +755,8 @@ def has_text(connection: Connection, text_sha: bytes) -> bool:
 
 
 def corrupt_row_error(connection: Connection, developer: str) -> IndexCorrupt:
-    return corrupt_place_error(locate(connection), developer)
+    path = next(iter(connection.execute("PRAGMA database_list")))[2]
+    return corrupt_place_error(str(path), developer)
 
 
 def corrupt_place_error(place: str, developer: str) -> IndexCorrupt:

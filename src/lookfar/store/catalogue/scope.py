@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from sqlite3 import Connection
 from typing import Any
 
 from lookfar.common.conditions import parse_conditions
@@ -18,7 +19,6 @@ from lookfar.model import Filters
 from lookfar.ports import Place
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.property_rows import PropertyTable
-from lookfar.store.ground.sql import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,6 @@ def _find_code_blocks(
     admitted = _find_documents(connection, generation, replace(filters, languages=()))
     if not admitted:
         return {}
-    # Parsed here, because PostgreSQL's JSON rejects what ours allows, such as a NUL character.
     rows = connection.execute(
         f"SELECT d.id, d.metadata FROM documents d WHERE {catalog.ALIVE}"
         " AND d.metadata LIKE '%\"programs\": {%'",

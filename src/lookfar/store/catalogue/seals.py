@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
+from sqlite3 import Connection
 from typing import Any
-
-from lookfar.store.ground.sql import Connection
 
 _LENGTH = 16
 _PRIME = 1_000_000_007

@@ -29,7 +29,8 @@ from lookfar.store.health.verify import (
 from lookfar.store.keywords.keyword_index import KEYWORDS
 
 if TYPE_CHECKING:
-    from lookfar.store.ground.sql import Connection
+    from sqlite3 import Connection
+
     from lookfar.store.keywords.keyword_index import KeywordView
     from lookfar.store.vectors.vector_file import VectorFile
 
@@ -38,10 +39,7 @@ _MOST_CHECKED = 20_000
 
 
 def refuse_miscount(connection: Connection) -> None:
-    """Raise if the serving generation is missing, or its document count is not the recorded one.
-
-    Works on SQLite and on PostgreSQL.
-    """
+    """Raise if the serving generation is missing, or its document count is not the recorded one."""
     for problem in check_serving(connection):
         raise catalog.corrupt_row_error(connection, problem.detail)
 
@@ -161,7 +159,6 @@ class Watch:
         """Raise if the rows of a version differ from their hash."""
         if document <= self._up_to or document in self._checked:
             return
-        assert isinstance(connection, sqlite3.Connection)
         if check(connection) >= FORMAT_WITH_CHECKS and broken_version(connection, document):
             why = f"document {document}: its rows differ from what was written"
             raise corrupt_error(self._path, why)

@@ -13,6 +13,7 @@ from contextlib import closing
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -32,7 +33,6 @@ from lookfar.store.catalogue.migrations import (
     recorded_format,
 )
 from lookfar.store.ground.database import CATALOGUE, read_beginning
-from lookfar.store.ground.sql import Connection
 from lookfar.store.ground.sqlite_log import describe_log_damage, has_log, log_path
 from lookfar.store.keywords.keyword_index import KeywordView, find_file_damage
 from lookfar.store.keywords.signatures import SIGNATURES, SignatureFile

@@ -26,9 +26,9 @@ from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground import files
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from sqlite3 import Connection
 
-    from lookfar.store.ground.sql import Connection
+    from numpy.typing import NDArray
 
 SIGNATURES: Final = "signatures.bits"
 """The file in the folder of an epoch."""

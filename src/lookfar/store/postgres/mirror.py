@@ -21,7 +21,6 @@ from lookfar.errors import IndexBusy
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import TRACES, UNSETTLED, has_traces
 from lookfar.store.catalogue.migrations import FORMAT_RECORD
-from lookfar.store.ground.sql import READ_META
 from lookfar.store.postgres import registry, schema
 from lookfar.store.postgres.server import Inserts, select_in_transaction
 
@@ -61,7 +60,7 @@ _NOTES: Final = (
 
 def read_followed(connection: Any) -> tuple[int, int, str]:
     """Return collection, revision and mark of the server's state that a copy has."""
-    row = connection.execute(READ_META, (FOLLOWED,)).fetchone()
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (FOLLOWED,)).fetchone()
     collection, revision, mark = json.loads(row[0]) if row else (0, 0, "")
     return collection, revision, mark
 

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Protocol, TypeVar
 
 from lookfar.model import Damage
@@ -30,7 +31,6 @@ from lookfar.store.ground.database import (
     corrupt_error,
     typed_errors,
 )
-from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import Watch
 from lookfar.store.health.verify import verify, verify_unfinished
 from lookfar.store.keywords.earlier import make_keywords

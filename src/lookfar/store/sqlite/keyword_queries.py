@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from sqlite3 import Connection
 
 from lookfar.model import Filters
 from lookfar.ports import Keywords, Place, Statistics, Terms
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered
-from lookfar.store.ground.sql import Connection
 from lookfar.store.keywords.analyser import analyse
 from lookfar.store.sqlite.recent_places import RecentPlaces
 from lookfar.store.sqlite.scopes import ScopeResolver

@@ -7,12 +7,12 @@ chunks, and one question for some of them several times.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from sqlite3 import Connection
 from typing import Final
 
 from lookfar.common.recent import RecentTable
 from lookfar.ports import Place
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.ground.sql import Connection
 
 _MOST: Final = 32_768
 """Entries of each cache; one takes about half a kilobyte."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from sqlite3 import Connection
 
 from lookfar.model import Filters
 from lookfar.ports import Keywords
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered, State
 from lookfar.store.catalogue.scope import Scope, resolve
-from lookfar.store.ground.sql import Connection
 from lookfar.store.keywords.analyser import analyse
 
 _FEW_DOCUMENTS = 0.05

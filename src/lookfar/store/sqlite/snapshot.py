@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from sqlite3 import Connection
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -38,7 +39,6 @@ from lookfar.store.catalogue.graph import Graph
 from lookfar.store.catalogue.leads import LeadReader
 from lookfar.store.catalogue.migrations import FORMAT_WITH_NAMES, check
 from lookfar.store.catalogue.scope import overlaps
-from lookfar.store.ground.sql import Connection
 from lookfar.store.keywords.signatures import Documents
 from lookfar.store.sqlite.vector_queries import VectorQueries
 
@@ -288,7 +288,7 @@ class EpochSnapshot(VectorQueries):
 
     def facts(self, documents: Sequence[int] | None = None) -> list[Facts]:
         facts = catalog.facts(self._connection, self.generation, documents)
-        days = property_rows.read_days(self._connection, self.generation, documents)
+        days = property_rows.read_days(self._connection, documents)
         if not days:
             return facts
         return [fact._replace(day=days.get(fact.document, "")) for fact in facts]

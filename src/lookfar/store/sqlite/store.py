@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from sqlite3 import Connection
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -36,7 +37,6 @@ from lookfar.store.ground.database import (
     read_beginning,
     typed_errors,
 )
-from lookfar.store.ground.sql import Connection
 from lookfar.store.health.check import refuse_damage
 from lookfar.store.health.repair import repair, repair_quality
 from lookfar.store.health.salvage import EpochRescue, Rescue

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from functools import partial
 from itertools import chain
+from sqlite3 import Connection
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,13 +16,13 @@ from lookfar.common.cores import start
 from lookfar.model import Filters, VectorPass
 from lookfar.ports import Keywords, Place, QualityCounts, QualityQuery
 from lookfar.store.catalogue import rows as catalog
-from lookfar.store.ground.sql import Connection
 from lookfar.store.sqlite.keyword_queries import KeywordQueries, best_places
 
 if TYPE_CHECKING:
+    from sqlite3 import Connection
+
     from numpy.typing import NDArray
 
-    from lookfar.store.ground.sql import Connection
     from lookfar.store.sqlite.epoch import Epoch
     from lookfar.store.vectors.quality_vectors import QualityVectors
 
