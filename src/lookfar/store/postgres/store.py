@@ -85,7 +85,7 @@ class PostgresStore:
             raise self._explain_missing()
         if self._seen is None:
             self._copy.finish_erasing()  # If the process was killed before it was done.
-        with suppress(StoreUnavailable, IndexBusy):  # Nobody waits for them.
+        with suppress(StoreUnavailable, IndexBusy):  # No question waits for them.
             self._copy.follow_quality(self._server, serving)
         self._seen, self.outdated = serving.collection, ""
         with suppress(OSError):  # When the copy was last known to be current.
