@@ -74,6 +74,17 @@ def test_databases_and_memories_survive_yes(stored: Path, handbook: Path, ask: A
     assert ask("documents", "list")["databases"][0]["documents"] == 1
 
 
+def test_copies_of_collections_on_a_server_go(stored: Path, ask: Ask) -> None:
+    """Seen to fail while only the indexes beside them were removed."""
+    copies = stored / "copies"
+    for name in ("handbook-0123456789abcdef", "documents/notes"):
+        (copies / "0123456789abcdef" / name).mkdir(parents=True)
+        (copies / "0123456789abcdef" / name / "CURRENT").write_text("epoch-1")
+    removed = [place["path"] for place in ask("delete", "--all", "--yes")["removed"]]
+    assert len([path for path in removed if path.startswith(str(copies))]) == 2
+    assert not copies.exists()
+
+
 def test_a_folder_with_edits_but_no_index_goes(run: Run, handbook: Path, ask: Ask) -> None:
     """An undo in a folder that was never indexed creates a folder for its edits."""
     assert run("undo", "onboarding.md", handbook).exit_code != 0

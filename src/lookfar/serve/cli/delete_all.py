@@ -21,6 +21,7 @@ from lookfar.serve.daemon import endpoint
 from lookfar.serve.daemon.session_options import parse_settings
 from lookfar.serve.show.printable import safe_name
 from lookfar.store.ground.files import remove
+from lookfar.store.opening import COPIES, KIND_OF_DATABASES
 
 _MARKS: Final = ("CURRENT", "collection.json", "writer.lock")
 """Files that mark a folder as a collection. An index folder may contain other folders, too."""
@@ -77,6 +78,8 @@ def delete_everything(
 def _list_places(settings: Settings) -> Iterator[_Place]:
     own = data_dir()
     yield from (_Place("index", path) for path in _list_collections(Path(settings.index.dir)))
+    for folder in _list_copies(settings):
+        yield from (_Place("index", path) for path in _list_collections(folder))
     yield from (
         _Place("database", path) for path in _list_collections(Path(settings.documents.dir))
     )
@@ -98,6 +101,12 @@ def _list_places(settings: Settings) -> Iterator[_Place]:
         yield _Place("daemon", runtime)
     if (backups := own / "setup").exists() and not _has_setup_records():
         yield _Place("setup", backups)
+
+
+def _list_copies(settings: Settings) -> list[Path]:
+    """Return the folders with copies of collections on servers."""
+    servers = list_folder(Path(settings.index.dir) / COPIES)
+    return [folder for server in servers for folder in (server / KIND_OF_DATABASES, server)]
 
 
 def _list_collections(folder: Path) -> list[Path]:
@@ -169,7 +178,9 @@ def _remove(place: _Place) -> None:
 def _remove_empty_folders(settings: Settings) -> None:
     own, state = data_dir(), endpoint.daemon_log_path().parent
     named = ("documents", "memory", "sources")
-    for folder in (*(own / name for name in named), own, state, Path(settings.index.dir)):
+    indexes, copies = Path(settings.index.dir), _list_copies(settings)
+    copies += [indexes / COPIES] if copies else []
+    for folder in (*copies, *(own / name for name in named), own, state, indexes):
         if folder.is_dir() and not scan_folder(folder):
             folder.rmdir()
 

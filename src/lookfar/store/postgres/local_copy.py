@@ -23,7 +23,7 @@ from lookfar.ports import OnStep
 from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import TRACES, UNSETTLED, blank_name
-from lookfar.store.catalogue.migrations import create_indexes
+from lookfar.store.catalogue.migrations import FORMAT, check, create_indexes
 from lookfar.store.catalogue.seals import TABLES, seal, seal_versions
 from lookfar.store.ground import files
 from lookfar.store.ground.database import commit
@@ -81,9 +81,10 @@ class LocalCopy(CollectionStore):
         return state[0] if state else None
 
     def _read_state(self) -> tuple[int, int, str] | None:
-        """Return the state of the server that this copy has; None without a sound copy."""
+        """Return the state of the server that this copy has; None without a sound copy, or with one
+        that another version of Lookfar made."""
         with suppress(LookfarError):
-            if self.exists:
+            if self.exists and self._read(check) == FORMAT:
                 return self._read(read_followed)
         return None
 
