@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import sha256
@@ -34,10 +33,10 @@ _UNREADABLE = (sqlite3.Error, LookfarError, UnicodeDecodeError, TypeError, Value
 Fits = Callable[[StoredDocument, bytes], bool]
 
 
-class Rescue(ABC):
-    """The intact documents of a damaged collection; counts are final once all were read."""
+class Rescue:
+    """The intact documents of damaged epochs, newest first; counts are final once all were read."""
 
-    def __init__(self, digest: Digest) -> None:
+    def __init__(self, folders: Sequence[Path], digest: Digest) -> None:
         self._digest = digest
         self.saved = 0
         self.lost: set[str] = set()
@@ -48,10 +47,13 @@ class Rescue(ABC):
         """The newest known generation."""
         self.complete = False
         """Whether one copy lists all documents, even if there are none."""
-
-    @abstractmethod
-    def documents(self) -> Iterator[StoredDocument]:
-        """Yield the newest intact copy of each document."""
+        self._folders = folders
+        for folder in folders:
+            with _open_damaged(folder) as catalogue:
+                number, documents = catalogue.read_counts()
+                committed = Log(folder / JOURNAL, rewritten=True).committed
+                self.highest = max(self.highest, number, committed)
+                self.expected = self.expected or documents
 
     @property
     def missing(self) -> int:
@@ -62,21 +64,8 @@ class Rescue(ABC):
         """Return whether a document is what was given when it was inserted."""
         return self._digest(document) == raw_sha
 
-
-class EpochRescue(Rescue):
-    """The intact documents of epochs in folders, newest first."""
-
-    def __init__(self, folders: Sequence[Path], digest: Digest) -> None:
-        super().__init__(digest)
-        self._folders = folders
-        for folder in folders:
-            with _open_damaged(folder) as catalogue:
-                number, documents = catalogue.read_counts()
-                committed = Log(folder / JOURNAL, rewritten=True).committed
-                self.highest = max(self.highest, number, committed)
-                self.expected = self.expected or documents
-
     def documents(self) -> Iterator[StoredDocument]:
+        """Yield the newest intact copy of each document."""
         seen: set[str] = set()
         named: set[str] = set()
         for folder in self._folders:

@@ -39,7 +39,7 @@ from lookfar.store.ground.database import (
 )
 from lookfar.store.health.check import refuse_damage
 from lookfar.store.health.repair import repair, repair_quality
-from lookfar.store.health.salvage import EpochRescue, Rescue
+from lookfar.store.health.salvage import Rescue
 from lookfar.store.health.verify import FROM_DAMAGE
 from lookfar.store.sqlite.builds import Builds, Recipe
 from lookfar.store.sqlite.epoch import Epoch, Mirror
@@ -411,7 +411,7 @@ class CollectionStore:
             sources = [
                 folder for folder in named_first if folder.name == named or has_documents(folder)
             ] or list(reversed(self._files.set_aside_epochs()))
-            rescue = EpochRescue(sources, digest)
+            rescue = Rescue(sources, digest)
             recipe = Recipe(fingerprint, dimensions, "", rescue.highest)
             epoch = self._builds.create(self._files.next_epoch(""), recipe)
             with self._builds.discard_unfinished(epoch):
