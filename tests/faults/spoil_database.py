@@ -23,7 +23,7 @@ from faults import spoil
 from lookfar.collections.read_documents import list_indexed
 from lookfar.errors import IndexCorrupt, LookfarError
 from lookfar.library import Library
-from lookfar.store.health.salvage import EpochRescue
+from lookfar.store.health.salvage import Rescue
 
 NAME = "notes"
 WORDS = 400
@@ -253,7 +253,7 @@ class Trials:
         def digest(kept: Any) -> bytes:
             return sha256(f"{kept.metadata}\0{kept.text}".encode()).digest()
 
-        rescue = EpochRescue(epochs, digest)
+        rescue = Rescue(epochs, digest)
         found = {
             each.uri: (each.text, json.loads(each.metadata)["metadata"])
             for each in rescue.documents()
