@@ -53,7 +53,7 @@ from lookfar.store.sqlite.store import CollectionStore
 from lookfar.store.sqlite.write_session import EpochWriter
 from lookfar.store.vectors.vector_file import checksum
 
-_PATIENCE: Final = 600.0
+PATIENCE: Final = 600.0
 """Seconds to wait for another process of this machine that fetches the copy."""
 _DOCUMENTS: Final = 5_000
 """Documents whose rows are read at once."""
@@ -94,7 +94,7 @@ class LocalCopy(CollectionStore):
         Without a collection there, the copy is removed.
         """
         files.make_folder(self.folder)
-        with self._files.lock(_PATIENCE), _reading(server, raw) as connection:
+        with self._files.lock(PATIENCE), _reading(server, raw) as connection:
             serving = find_serving(connection, name)
             if serving is None:
                 if self._files.has_index:
@@ -135,7 +135,7 @@ class LocalCopy(CollectionStore):
     def fetch(self, server: Server, name: str, on_step: OnStep | None = None) -> list[Damage]:
         """Fetch everything again and verify it; it replaces this copy if it is sound."""
         files.make_folder(self.folder)
-        with self._files.lock(_PATIENCE), _reading(server, None) as connection:
+        with self._files.lock(PATIENCE), _reading(server, None) as connection:
             serving = find_serving(connection, name)
             if serving is None:
                 return []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
@@ -32,7 +31,7 @@ from lookfar.store.catalogue import rows as catalog
 from lookfar.store.ground import files as disk
 from lookfar.store.health.salvage import Rescue
 from lookfar.store.postgres import registry
-from lookfar.store.postgres.local_copy import LocalCopy
+from lookfar.store.postgres.local_copy import PATIENCE, LocalCopy
 from lookfar.store.postgres.mirror import Mirror
 from lookfar.store.postgres.quality import ServerQualityWriter
 from lookfar.store.postgres.server import Server, Serving
@@ -224,16 +223,17 @@ class PostgresStore:
         about: Mapping[str, Any] | None = None,
         *,
         why_damaged: str = "",
-    ) -> Iterator[tuple[LocalCopy, Connection[Any], float]]:
-        """Hold the writer lock of the server, with the copy at its state; yield how much of the
-        patience is left."""
-        deadline = time.monotonic() + wait_seconds
+    ) -> Iterator[tuple[LocalCopy, Connection[Any]]]:
+        """Hold the writer lock of the server, with the copy at its state.
+
+        No other process writes to the copy then; its own lock is held by followers, for a while.
+        """
         with self._server.locked(self.name, wait_seconds) as raw:
             self._copy.follow(self._server, self.name, raw)
             if why_damaged:
                 registry.record_damage(raw, self.name, why_damaged)
             with self._mirror.writing_to(raw, about, keep_replaced=bool(why_damaged)):
-                yield self._copy, raw, max(0.0, deadline - time.monotonic())
+                yield self._copy, raw
             self._seen = self._copy.number
 
     @contextmanager
@@ -250,7 +250,7 @@ class PostgresStore:
         let_go: bool = True,
     ) -> Iterator[EpochWriter]:
         with (
-            self._writing(wait_seconds, about) as (copy, _, left),
+            self._writing(wait_seconds, about) as (copy, _),
             copy.writer(
                 fingerprint,
                 dimensions,
@@ -258,7 +258,7 @@ class PostgresStore:
                 about=about,
                 retain=retain,
                 rebuild=rebuild,
-                wait_seconds=left,
+                wait_seconds=PATIENCE,
                 let_go=let_go,
             ) as session,
         ):
@@ -266,18 +266,18 @@ class PostgresStore:
 
     def roll_back(self, number: int, *, wait_seconds: float = 0.0) -> None:
         self._current()  # Creates nothing: what was never indexed has no lock either.
-        with self._writing(wait_seconds) as (copy, _, left):
-            copy.roll_back(number, wait_seconds=left)
+        with self._writing(wait_seconds) as (copy, _):
+            copy.roll_back(number, wait_seconds=PATIENCE)
 
     def pin(self, number: int, *, pinned: bool = True, wait_seconds: float = 0.0) -> None:
         self._current()
-        with self._writing(wait_seconds) as (copy, _, left):
-            copy.pin(number, pinned=pinned, wait_seconds=left)
+        with self._writing(wait_seconds) as (copy, _):
+            copy.pin(number, pinned=pinned, wait_seconds=PATIENCE)
 
     def prune(self, keep: int, *, wait_seconds: float = 0.0) -> tuple[int, int]:
         self._current()
-        with self._writing(wait_seconds) as (copy, _, left):
-            return copy.prune(keep, wait_seconds=left)
+        with self._writing(wait_seconds) as (copy, _):
+            return copy.prune(keep, wait_seconds=PATIENCE)
 
     def refuse_busy(self) -> None:
         with self._server.locked(self.name, 0.0):
@@ -294,9 +294,9 @@ class PostgresStore:
         Return how many chunks went.
         """
         self._current()
-        with self._writing(wait_seconds) as (copy, raw, left):
+        with self._writing(wait_seconds) as (copy, raw):
             registry.remove_collections(raw, registry.list_set_aside(raw, self.name))
-            return copy.erase(uris, manifest, retain=retain, wait_seconds=left)
+            return copy.erase(uris, manifest, retain=retain, wait_seconds=PATIENCE)
 
     def finish_erasing(self, *, wait_seconds: float = 0.0) -> None:
         self._copy.finish_erasing(wait_seconds=wait_seconds)
@@ -368,10 +368,10 @@ class PostgresStore:
         The damaged rows stay, under a name that no reader asks for.
         """
         with ExitStack() as stack:
-            copy, _, left = stack.enter_context(self._writing(wait_seconds, about, why_damaged=why))
+            copy, _ = stack.enter_context(self._writing(wait_seconds, about, why_damaged=why))
             session = copy.salvage(
                 fingerprint, dimensions, digest, about=about, retain=retain, why=why,
-                wait_seconds=left,
+                wait_seconds=PATIENCE,
             )  # fmt: skip
             yield stack.enter_context(session)
             stack.callback(copy.drop_set_aside)
