@@ -160,7 +160,7 @@ class Collection(RepairedIndex):
 
     @cached_property
     def embedder(self) -> Embedder | None:
-        """The embedding model; None if the default one is missing, and words must do."""
+        """The embedding model; None if the default one is missing: then only words are searched."""
         if self._open_shared_model is not None:
             return self._open_shared_model()
         embedder, self.without_model = open_model(self.settings)

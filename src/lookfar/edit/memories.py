@@ -189,7 +189,8 @@ class MemoryFolder(MemoryListing):
         replaced = list(dict.fromkeys(map(self._find, supersedes)))
         if since and read_moment(since) is None:
             raise InvalidArgument(
-                f"{since[:40]!r} is not a date.", hint="Write it like 2026-01-31, or with a time."
+                f"{since[:40]!r} is not a date.",
+                hint="Use a date such as 2026-01-31, or add a time.",
             )
         if not replaced and not since:
             return {}

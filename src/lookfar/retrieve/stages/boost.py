@@ -150,7 +150,7 @@ def put_definitions_first(ranking: Ranking) -> Ranking:
     """Raise the best match of each name in the question just above all other candidates.
 
     A class comes before a function of that name, both before a constructor or a declaration, and
-    all of them before code that merely uses the name. Of equal ones, that in a file of its name
+    all of them before code that merely uses the name. Among equals, the one in a file with the name
     comes first. A member whose type the question names as well comes before everything else.
     """
     named = {

@@ -1,8 +1,8 @@
 """Check SQLite's write-ahead log (the ``-wal`` file) for damage.
 
-SQLite treats a damaged frame as the end of the log. It silently drops all later commits, and the
-last connection removes the log. If only the last commit is incomplete, that is not damage: a
-power failure leaves the log so before the commit is reported as done. A damaged frame with
+SQLite treats a damaged frame as the end of the log. It silently drops all later commits, and
+the last connection removes the log. An incomplete last commit is not damage: that is what a
+power failure leaves when it strikes before the commit is reported as done. A damaged frame with
 further commits after it is damage.
 """
 
