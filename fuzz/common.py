@@ -28,7 +28,7 @@ The nightly lane allows nothing, and takes the best of more tries.
 TRIES = 3
 
 NAMES = (
-    "canvas", "code", "encodings", "epub", "frontmatter", "globs", "html", "japanese", "latex",
+    "canvas", "code", "encodings", "epub", "frontmatter", "globs", "html", "japanese",
     "mail", "markdown", "notebook", "pack", "pdf", "query", "rtf", "sheets", "slides", "subtitles",
     "wire", "word",
 )  # fmt: skip

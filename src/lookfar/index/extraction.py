@@ -283,7 +283,7 @@ def _limit_time(seconds: float) -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (most, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
-_TEXT_FORMATS: Final = frozenset((".html", ".csv", ".ipynb", ".tex", ".srt", ".canvas", ".eml"))
+_TEXT_FORMATS: Final = frozenset((".html", ".csv", ".ipynb", ".srt", ".canvas", ".eml"))
 """The first extension of each text format: files in these formats can be read as source."""
 _MOST_SOURCE: Final = 1 << 20
 """Larger files are not read as source."""

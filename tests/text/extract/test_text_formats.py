@@ -1,4 +1,4 @@
-"""Mail, mailboxes, RTF, LaTeX, subtitles and canvases."""
+"""Mail, mailboxes, RTF, subtitles and canvases."""
 
 from __future__ import annotations
 
@@ -123,43 +123,6 @@ def test_rtf_keeps_structure_and_characters() -> None:
         "## Fees\n\nGebühr €5 港 {x} —\n\nSee [the survey](https://example.org/a) (Exempt.).\n\n"
         "| Ferry | 900 |\n|---|---|\n| Tug | 40 |\n\nend\n"
     ).replace("港", b"\x8d\x60".decode("cp932"))
-
-
-# --- LaTeX ------------------------------------------------------------------------------------
-
-
-def test_latex_keeps_structure() -> None:
-    source = r"""\documentclass{article}\usepackage{x}\title{On \emph{Tides}}
-\begin{document}\maketitle
-\section{Ebb \& flow}\label{sec:ebb}% a comment
-It rises 5\% per ``hour'' on the caf\'e, see \href{https://example.org}{the survey}
-and \cite{a} with $a^2$.\footnote{Not always.}
-% gone
-
-Next paragraph: \textbf{bold words}. % hidden words
-\begin{itemize}\item one \begin{enumerate}\item inner\end{enumerate}\item[key] two\end{itemize}
-\begin{lstlisting}[language=Python]
-def f(): # 100%
-    return {}
-\end{lstlisting}
-\begin{tabular}{l|r}\hline Quay & Depth \\ \hline North & 12\\\end{tabular}
-\[ x = y \]
-\end{document} after"""
-    result = extract_file("a.tex", source)
-    assert result.text == (
-        "# On Tides\n\n## Ebb & flow\n\nIt rises 5% per “hour” on the café, see "
-        "[the survey](https://example.org)\nand a with $a^2$. (Not always.)\n\n"
-        "Next paragraph: bold words.\n\n- one\n  1. inner\n- key: two\n\n"
-        "```python\ndef f(): # 100%\n    return {}\n```\n\n"
-        "| Quay | Depth |\n|---|---|\n| North | 12 |\n\n```latex\n x = y \n```\n"
-    )
-    assert result.title == "On Tides"
-
-
-def test_a_comment_after_a_line_break_is_dropped() -> None:
-    """Seen to hang while the backslash before the comment sign counted as an escape."""
-    result = extract_file("a.tex", "High water\\\\% at noon\nLow water, 5\\% less\n")
-    assert result.text == "High water\nLow water, 5% less\n"
 
 
 # --- subtitles --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Plain text, reStructuredText, AsciiDoc and Org outlines."""
+"""Outlines of plain text, reStructuredText, AsciiDoc, Org and LaTeX."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from lookfar.model import Document
 from lookfar.ports import Parser
 from lookfar.text.parse.formats import FORMATS, parser_for
-from lookfar.text.parse.plaintext import parse_asciidoc, parse_org, parse_rst, parse_text
+from lookfar.text.parse.plaintext import (
+    parse_asciidoc,
+    parse_latex,
+    parse_org,
+    parse_rst,
+    parse_text,
+)
 from processor_time import processor_time_below
 
 examples = settings(max_examples=150, deadline=None, derandomize=True)
@@ -223,3 +229,35 @@ def test_any_text_has_a_sound_outline(parse: Parser, text: str) -> None:
         assert 0 <= block.start < block.end <= len(text)
         assert text[block.end - 1] == "\n"
         assert not any(block.start < s.span.start < block.end for s in document.sections)
+
+
+def test_latex_is_its_source_by_sections() -> None:
+    text = r"""\documentclass{article}\title{On \emph{Tides} \& more\thanks{x}}
+% \section{Not this}
+\begin{document}\maketitle
+Before.
+\section[short]{Ebb \& \textbf{flow {again}}}\label{sec:ebb} % a comment
+It rises 5\% on the coast, see \href{https://example.org/a}{the \emph{survey}} and \url{b.html}.
+\subsection*{Springs} Text on the same line.
+\begin{lstlisting}[language=Python]
+\section{In code}
+\end{lstlisting}
+% \section{Gone}
+\begin{frame}{Slides}
+\begin{minted}{c}
+int x;
+\end{minted}
+\section{never closed
+\end{document}
+"""
+    document = parse_latex("a.tex", text)
+    assert outline(document) == [(0, ""), (2, "Ebb & flow again"), (3, "Springs"), (3, "Slides")]
+    assert document.title == "On Tides & more"
+    assert text[document.body :].startswith("Before.")
+    springs = document.sections[2]
+    assert text[springs.body : springs.span.end].startswith(" Text on the same line.")
+    assert [language for language, _ in code(document)] == ["python", "c"]
+    assert "In code" in code(document)[0][1]
+    links = [(link.target, link.text) for link in document.links]
+    assert links == [("https://example.org/a", "the survey"), ("b.html", "")]
+    assert document.text == text

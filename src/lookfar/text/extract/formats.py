@@ -104,11 +104,6 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "images, objects, headers and footers, bold and italics",
     ),
     ExtractedFormat(
-        "LaTeX", (".tex", ".latex", ".ltx"), "latex.extract_latex", 3, "",
-        "sections, text, lists, tables, verbatim code, links, footnotes, formulas as source",
-        "the preamble, comments, own commands (only their arguments stay), included files",
-    ),
-    ExtractedFormat(
         "Subtitles", (".srt", ".vtt"), "subtitles.extract_subtitles", 2, "time=00:12:30",
         "what is said, in paragraphs of half a minute, speakers of WebVTT",
         "styles, positions, the times of single cues",

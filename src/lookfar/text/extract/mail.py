@@ -22,7 +22,7 @@ from lookfar.text.extract.writer import Writer, join_words
 _SHOWN = ("From", "To", "Cc", "Date")
 _SEPARATOR = re.compile(rb"(?:\A|\n\r?\n)From [^\r\n]*\r?\n")
 _QUOTED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
-_TEXT_ENDINGS = (".txt", ".md", ".log", ".text")
+_TEXT_ENDINGS = (".txt", ".md", ".log", ".text", ".tex")
 _MOST_PARTS = 500
 _FAULTS = (LookupError, ValueError, MessageError, TypeError, AttributeError, AssertionError)
 """What Python's parser raises for malformed headers."""

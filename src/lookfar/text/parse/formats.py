@@ -44,6 +44,9 @@ FORMATS: tuple[Format, ...] = (
            "plaintext.parse_asciidoc"),
     Format("Org", "org", (".org",), "headings, source and example blocks, links, IDs",
            "plaintext.parse_org"),
+    Format("LaTeX", "latex", (".tex", ".latex", ".ltx"),
+           "the source after the preamble: sections, verbatim code, links",
+           "plaintext.parse_latex"),
 )  # fmt: skip
 
 _PLAIN_PARSER = "source_code.parse"

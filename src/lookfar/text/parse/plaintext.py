@@ -1,4 +1,4 @@
-"""Parse plain text, reStructuredText, AsciiDoc and Org with line rules.
+"""Parse plain text, reStructuredText, AsciiDoc, Org and LaTeX with line rules.
 
 Finds headings, code blocks, links and labels, but no other inline markup and no tags. A heading
 that only a full parser could find is missed: a wrong heading would cut a code sample in two.
@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from lookfar.common.lines import Lines
-from lookfar.model import Block, Document
-from lookfar.text.parse.links import FoundLinks
+from lookfar.model import Block, Document, Link
+from lookfar.text.parse.links import FoundLinks, outside_of
 from lookfar.text.parse.markup_links import find_asciidoc_links, find_org_links
 from lookfar.text.parse.outline import Heading, build_sections, find_title
 from lookfar.text.parse.sphinx_links import find_rst_links
@@ -30,6 +30,30 @@ _ORG_HEADING = re.compile(r"(\*+)[ \t]+(\S.*)$")
 _ORG_STATE = re.compile(r"(?:TODO|DONE)(?:\s+|$)|\[#[A-Za-z0-9]\]\s*")
 _ORG_TAGS = re.compile(r"(?:^| ):[\w@#%:]+:$")
 _ORG_BEGIN = re.compile(r"[ \t]*#\+begin_(\w+)[ \t]*(\S*)", re.IGNORECASE)
+_TEX_CODE = re.compile(
+    r"^[ \t]*\\begin\{(verbatim\*?|Verbatim|alltt|comment|lstlisting|minted)\}"
+    r"(?:\[([^\]\n]*)\])?(?:\{(\w+)\})?",
+    re.MULTILINE,
+)
+_TEX_LANGUAGE = re.compile(r"language=\{?([\w+#]+)")
+_TEX_HEADING = re.compile(
+    r"^[ \t]*(?:\\(part|chapter|(?:sub){0,2}section|(?:sub)?paragraph|frametitle)\*?[ \t]*"
+    r"(?:\[[^\]\n]*\])?|\\begin\{(frame)\}(?:\[[^\]\n]*\])?)[ \t]*\{",
+    re.MULTILINE,
+)
+_TEX_LEVELS = {
+    "part": 1, "chapter": 1, "section": 2, "subsection": 3, "frametitle": 3, "frame": 3,
+    "subsubsection": 4, "paragraph": 5, "subparagraph": 6,
+}  # fmt: skip
+_TEX_TITLE = re.compile(r"^[^%\n]*\\title[ \t]*(?:\[[^\]\n]*\])?\{", re.MULTILINE)
+_TEX_BODY = re.compile(r"^[^%\n]*\\begin\{document\}[^\n]*\n?", re.MULTILINE)
+_TEX_LINK = re.compile(r"\\(?:href\{([^{}\n]+)\}\{|url\{([^{}\n]+)\})")
+_TEX_NOT_TITLE = re.compile(r"\\(?:label|index|footnote|thanks)\{[^{}]*\}|%.*\n?")
+_TEX_COMMAND = re.compile(r"\\([A-Za-z]+\*?[ \t]*|[^A-Za-z\s])|[{}]")
+_TEX_BLANK = re.compile(r"(?:[ \t]|\\label\{[^{}\n]*\})*(?:%[^\n]*)?\n")
+"""The rest of a line that has no text after its heading."""
+_TEX_LONGEST_TITLE = 500
+_TEX_DEEPEST = 6
 
 
 class _Line(NamedTuple):
@@ -63,6 +87,68 @@ def parse_org(uri: str, text: str) -> Document:
     return _document(uri, text, "org", headings, blocks, find_org_links(text, blocks))
 
 
+def parse_latex(uri: str, text: str) -> Document:
+    """Parse LaTeX: the source itself by its sections, after the preamble; nothing is expanded."""
+    blocks: list[Block] = []
+    at = 0
+    while begin := _TEX_CODE.search(text, at):
+        end = text.find(f"\\end{{{begin[1]}}}", begin.end())
+        if end < 0:
+            break
+        at = text.find("\n", end) + 1 or len(text)
+        language = _TEX_LANGUAGE.search(begin[2] or "")
+        name = language[1] if language else begin[3] or ""
+        blocks.append(Block("fence", begin.start(), at, name.lower()))
+    is_outside = outside_of(blocks)
+    headings: list[Heading] = []
+    for match in _TEX_HEADING.finditer(text):
+        title = _tex_argument(text, match.end())
+        if title and is_outside(match.start()):
+            end = match.end() + len(title) + 1
+            if rest := _TEX_BLANK.match(text, end):
+                end = rest.end()
+            level = _TEX_LEVELS[match[1] or match[2]]
+            headings.append(Heading(level, _tex_plain(title), match.start(), end))
+    links: list[Link] = []
+    for match in _TEX_LINK.finditer(text):
+        shown = _tex_argument(text, match.end()) if match[1] else ""
+        end = match.end() + len(shown) + bool(shown)
+        if is_outside(match.start()):
+            target = match[1] or match[2]
+            links.append(Link("link", target, "", _tex_plain(shown), match.start(), end))
+    named = _TEX_TITLE.search(text)
+    title = _tex_plain(_tex_argument(text, named.end())) if named else ""
+    begins = _TEX_BODY.search(text)
+    body = begins.end() if begins and is_outside(begins.start()) else 0
+    headings = [heading for heading in headings if heading.start >= body]
+    return _document(
+        uri, text, "latex", headings, blocks, FoundLinks(tuple(links), ()), title, body
+    )
+
+
+def _tex_argument(text: str, start: int) -> str:
+    """Return a command's argument in braces from ``start`` on; empty if it is not closed nearby."""
+    depth = 1
+    for match in re.compile(r"\\.|[{}]|\n[ \t]*\n", re.DOTALL).finditer(
+        text, start, start + _TEX_LONGEST_TITLE
+    ):
+        if match[0].isspace() or depth > _TEX_DEEPEST:
+            return ""
+        depth += (match[0] == "{") - (match[0] == "}")
+        if not depth:
+            return text[start : match.start()]
+    return ""
+
+
+def _tex_plain(written: str) -> str:
+    """Return a title without commands, braces and comments."""
+    bare = _TEX_NOT_TITLE.sub("", written).replace("~", " ")
+    shown = _TEX_COMMAND.sub(
+        lambda match: "" if not match[1] or match[1][0].isalpha() else match[1], bare
+    )
+    return " ".join(shown.split())
+
+
 def _document(
     uri: str,
     text: str,
@@ -70,15 +156,17 @@ def _document(
     headings: Iterable[Heading],
     blocks: Iterable[Block],
     found: FoundLinks,
+    title: str = "",
+    body: int = 0,
 ) -> Document:
-    sections = build_sections(tuple(headings), text, Lines(text))
+    sections = build_sections(tuple(headings), text, Lines(text), body)
     return Document(
         uri=uri,
         text=text,
-        title=find_title(sections),
+        title=title or find_title(sections),
         lane="docs",
         language=language,
-        body=0,
+        body=body,
         sections=sections,
         blocks=tuple(blocks),
         links=found.links,
