@@ -89,6 +89,17 @@ def test_links_of_every_form_follow_a_renamed_note(library: Library, root: Path)
     assert {entry.uri for entry in related.entries} == {"people/ada.md", "map.canvas"}
 
 
+def test_definitions_with_different_anchors_follow_a_renamed_note(
+    library: Library, root: Path
+) -> None:
+    """Seen to change only the first definition while anchors were not compared."""
+    text = "# Refs\n\n[x][a], [y][b].\n\n[a]: old/Beta%20Plan.md#old\n[b]: old/Beta%20Plan.md\n"
+    (root / "refs.md").write_text(text)
+    library.index()
+    library.edit(Edit("rename", "old/Beta Plan.md", heading="Delta"))
+    assert (root / "refs.md").read_text() == text.replace("Beta%20Plan", "Delta")
+
+
 def test_link_follows_although_the_title_is_the_old_name(library: Library, root: Path) -> None:
     """Other programs do not resolve titles, so the link must not be left to the title."""
     write_files(root, {"Same.md": "# Same\n", "more.md": "[[Same]]\n"})

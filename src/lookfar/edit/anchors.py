@@ -1,30 +1,24 @@
 """Links to headings: which section an anchor means, and how to write it after an edit.
 
 Understands ``heading-text`` as web pages render it, with ``-1`` and so on for duplicates,
-``{#own}`` where a heading has an explicit id, and ``Outer#Heading`` as in notes. A link is only
-rewritten if the parser then reads it as intended and all other links as before.
+``{#own}`` where a heading has an explicit id, and ``Outer#Heading`` as in notes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import quote
 
 from lookfar.edit.headings import explicit_id
-from lookfar.edit.shape import Change, apply_changes
 from lookfar.model import Document, Link, Section
 from lookfar.store.catalogue.heading_paths import slug
 from lookfar.store.catalogue.link_names import fold
-from lookfar.text.parse.markdown import parse
 
 Style = Literal["own", "slug", "path"]
 _NOTES = ("wikilink", "embed")
 _NOT_IN_NOTES = re.compile(r"[\[\]|#^]")
-_DEFINITION = re.compile(r"^ {0,3}\[(?:[^\]\\]|\\.)+\]:[ \t]*\n?[ \t]*<?[^\n>]*?#", re.MULTILINE)
-_AFTER = re.compile(r"[\s)>\]|\"'\\]|$")
 
 
 class Anchors:
@@ -117,114 +111,6 @@ def find_broken(
 def links_by_title(links: Sequence[Link], title: str) -> list[Link]:
     """Return the links that name a document by its title and not by its path."""
     return [link for link in links if link.kind in _NOTES and fold(link.target) == fold(title)]
-
-
-def retitle_links(document: Document, links: Sequence[Link], title: str) -> tuple[Change, ...]:
-    """Return the changes that make links use another title; none if that is not possible."""
-    changes = []
-    for link in links:
-        start = document.text.find("[[", link.start, link.end) + 2
-        ends = (document.text.find(sign, start, link.end) for sign in ("#", "|", "]]"))
-        changes.append(Change(start, min(end for end in ends if end >= 0), (title,)))
-    now = parse(document.uri, apply_changes(document.text, changes))
-    starts = {link.start for link in links}
-    wanted = [
-        (link.kind, title if link.start in starts else link.target, link.anchor)
-        for link in document.links
-    ]
-    same = [(link.kind, link.target, link.anchor) for link in now.links] == wanted
-    return tuple(changes) if same else ()
-
-
-def repair_links(
-    document: Document, broken: Sequence[BrokenLink]
-) -> tuple[tuple[Change, ...], set[int]]:
-    """Return the changes that repair links, and the offsets of the links they repair."""
-    repairable = [item for item in broken if item.becomes]
-    pairs = _find_changes(document, repairable)
-    if _reads_as_intended(document, repairable, [change for _, change in pairs]):
-        return tuple({change: None for _, change in pairs}), {i.link.start for i, _ in pairs}
-    # Together they fail, so try them one by one.
-    changes: dict[Change, None] = {}
-    repaired: set[int] = set()
-    for item, change in pairs:
-        same_change = [other for other, other_change in pairs if other_change == change]
-        if _reads_as_intended(document, same_change, [*changes, change]):
-            changes[change] = None
-            repaired.add(item.link.start)
-    return tuple(changes), repaired
-
-
-def _find_changes(
-    document: Document, broken: Sequence[BrokenLink]
-) -> list[tuple[BrokenLink, Change]]:
-    pairs: list[tuple[BrokenLink, Change]] = []
-    for item in broken:
-        change = _change_in_link(document.text, item) or _change_in_definition(document.text, item)
-        if change is not None:
-            pairs.append((item, change))
-    return pairs
-
-
-def _change_in_link(text: str, item: BrokenLink) -> Change | None:
-    link = item.link
-    written = text[link.start : link.end]
-    if link.kind in _NOTES:
-        start = written.find("#") + 1
-        ends = [end for sign in ("|", "]]") if (end := written.find(sign, start)) >= 0]
-        if not start or not ends:
-            return None
-        end = min(ends)
-        if written[end] == "|" and written[end - 1] == "\\":
-            end -= 1
-        return Change(link.start + start, link.start + end, (item.becomes,))
-    return _change_anchor(text, link.start, link.end, item, last=True)
-
-
-def _change_in_definition(text: str, item: BrokenLink) -> Change | None:
-    """Change the anchor in the definition of a reference link: ``[name]: page.md#anchor``."""
-    if item.link.kind in _NOTES:
-        return None
-    for match in _DEFINITION.finditer(text):
-        end = text.find("\n", match.end())
-        end = end if end >= 0 else len(text)
-        change = _change_anchor(text, match.start(), end, item, last=False)
-        before = text[match.start() : change.start - 1] if change else ""
-        spellings = quote(item.link.target), item.link.target
-        if change is not None and before.endswith(spellings):
-            return change
-    return None
-
-
-def _change_anchor(text: str, start: int, end: int, item: BrokenLink, last: bool) -> Change | None:
-    """Replace the anchor in a range of the text, where it is plain or percent-encoded."""
-    spellings: tuple[Callable[[str], str], ...] = (quote, str) if last else (str, quote)
-    for spell in spellings:
-        sign = f"#{spell(item.link.anchor)}"
-        offset = text.rfind(sign, start, end) if last else text.find(sign, start, end)
-        if offset >= 0 and _AFTER.match(text, offset + len(sign)):
-            plain = spell is str and " " not in item.becomes
-            anchor = item.becomes if plain else quote(item.becomes)
-            return Change(offset + 1, offset + len(sign), (anchor,))
-    return None
-
-
-def _reads_as_intended(
-    document: Document, broken: Sequence[BrokenLink], changes: Sequence[Change]
-) -> bool:
-    """Whether the parser finds the same links, and only those to repair have a new anchor."""
-    now = parse(document.uri, apply_changes(document.text, list(dict.fromkeys(changes))))
-    becomes = {(item.link.target, item.link.anchor): item.becomes for item in broken}
-    if len(now.links) != len(document.links) or len(now.sections) != len(document.sections):
-        return False
-    starts = {item.link.start for item in broken}
-    for old, new in zip(document.links, now.links, strict=True):
-        if (old.kind, old.target) != (new.kind, new.target):
-            return False
-        wanted = becomes.get((old.target, old.anchor), old.anchor)
-        if new.anchor != (wanted if old.start in starts else old.anchor) and new.anchor != wanted:
-            return False
-    return True
 
 
 def _in_order(wanted: Sequence[str], titles: Sequence[str]) -> bool:

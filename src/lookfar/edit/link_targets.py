@@ -1,4 +1,4 @@
-"""Write another target into the links of a Markdown document, in the style in which they are.
+"""Write another target or anchor into the links of a Markdown document, in the style they have.
 
 A link is only rewritten if the parser then reads it as intended and all other links as before.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from posixpath import dirname, relpath
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from lookfar.edit.shape import Change, apply_changes
@@ -22,6 +23,13 @@ _DEFINITION = re.compile(
     re.MULTILINE,
 )
 _SAFE = "/-_.~!$&'*+,;=:@"
+
+
+class Destination(NamedTuple):
+    """Where a link leads; one of the two differs from what is written."""
+
+    target: str
+    anchor: str
 
 
 def spell_targets(link: Link, source: str, uri: str) -> list[str]:
@@ -55,91 +63,96 @@ def move_relative(link: Link, old: str, new: str) -> str:
     return f"{moved}/" if link.target.endswith("/") else moved
 
 
-def retarget_links(
-    document: Document, targets: Mapping[int, str]
+def rewrite_links(
+    document: Document, wanted: Mapping[int, Destination]
 ) -> tuple[tuple[Change, ...], set[int]]:
-    """Return the changes that give links other targets, and the offsets of the changed links.
+    """Return the changes that give links other destinations, and the offsets of these links.
 
-    ``targets`` has the new target of each link, by the offset at which the link starts.
+    ``wanted`` has the destination of each link to change, by the offset at which the link starts.
     """
     pairs = []
     for link in document.links:
-        change = (
-            _find_change(document.text, link, targets[link.start])
-            if (link.start in targets)
-            else None
-        )
-        if change is not None:
-            pairs.append((link.start, change))
+        if link.start in wanted:
+            change = _find_change(document.text, link, wanted[link.start])
+            if change is not None:
+                pairs.append((link.start, change))
     changes = tuple(dict.fromkeys(change for _, change in pairs))
     starts = {start for start, _ in pairs}
-    if _reads_as_intended(document, targets, starts, changes):
+    if _reads_as_intended(document, wanted, starts, changes):
         return changes, starts
     # Together they fail, so try them one by one.
     good: dict[Change, None] = {}
     rewritten: set[int] = set()
     for change in changes:
         own = {start for start, other in pairs if other == change}
-        if _reads_as_intended(document, targets, rewritten | own, (*good, change)):
+        if _reads_as_intended(document, wanted, rewritten | own, (*good, change)):
             good[change] = None
             rewritten |= own
     return tuple(good), rewritten
 
 
-def _find_change(text: str, link: Link, target: str) -> Change | None:
+def _find_change(text: str, link: Link, wanted: Destination) -> Change | None:
+    """Return the change in a link, or in the definition that it refers to."""
     if link.kind in _NOTES:
         start = text.find("[[", link.start, link.end) + 2
-        ends = [end for sign in ("#", "|", "]]") if (end := text.find(sign, start, link.end)) >= 0]
+        ends = [end for sign in ("|", "]]") if (end := text.find(sign, start, link.end)) >= 0]
         end = min(ends, default=link.end)
         if text[end : end + 1] == "|" and text[end - 1] == "\\":
             end -= 1  # In a table the pipe is escaped.
-        return Change(start, end, (target,))
+        sign = text.find("#", start, end)
+        if wanted.target != link.target:
+            return Change(start, end if sign < 0 else sign, (wanted.target,))
+        return Change(sign + 1, end, (wanted.anchor,)) if sign >= 0 else None
     for pattern, start, end in ((_INLINE, link.start, link.end), (_DEFINITION, 0, len(text))):
-        matches = [match for match in pattern.finditer(text, start, end) if _names(match, link)]
-        if matches:
-            match = matches[-1] if pattern is _INLINE else matches[0]
-            return _change_destination(match, target)
+        changes = [
+            change
+            for match in pattern.finditer(text, start, end)
+            if (change := _change_destination(match, link, wanted)) is not None
+        ]
+        if changes:
+            return changes[-1] if pattern is _INLINE else changes[0]
     return None
 
 
-def _names(match: re.Match[str], link: Link) -> bool:
-    """Whether the destination of a link is the target as the parser read it."""
-    written = _read_destination(match)[0].partition("#")[0]
-    return link.target in (unquote(written), written)
-
-
-def _read_destination(match: re.Match[str]) -> tuple[str, int]:
-    """Return a destination as written, and where it begins."""
-    if match["angled"] is not None:
-        return match["angled"], match.start("angled")
-    plain = match["plain"]
-    while plain.endswith(")") and plain.count(")") > plain.count("("):
-        plain = plain[:-1]
-    return plain, match.start("plain")
-
-
-def _change_destination(match: re.Match[str], target: str) -> Change:
-    destination, start = _read_destination(match)
-    written = destination.partition("#")[0]
+def _change_destination(match: re.Match[str], link: Link, wanted: Destination) -> Change | None:
+    """Return the change of a destination if it is that of a link, as the parser read it."""
     angled = match["angled"] is not None
-    plain = angled and "%" not in written and not re.search(r"[<>\n%]", target)
-    return Change(start, start + len(written), (target if plain else quote(target, safe=_SAFE),))
+    destination = match["angled"] if angled else match["plain"]
+    start = match.start("angled" if angled else "plain")
+    while not angled and destination.endswith(")"):
+        if destination.count(")") <= destination.count("("):
+            break
+        destination = destination[:-1]
+    target, _, anchor = destination.partition("#")
+    if link.target not in (unquote(target), target) or link.anchor not in (unquote(anchor), anchor):
+        return None
+    if wanted.target != link.target:
+        plain = angled and "%" not in target and not re.search(r"[<>\n%]", wanted.target)
+        new = wanted.target if plain else quote(wanted.target, safe=_SAFE)
+        return Change(start, start + len(target), (new,))
+    special = r"[<>\n%]" if angled else r"[\s()<>%]"
+    plain = "%" not in anchor and not re.search(special, wanted.anchor)
+    new = wanted.anchor if plain else quote(wanted.anchor)
+    end = start + len(destination)
+    return Change(end - len(anchor), end, (new,))
 
 
 def _reads_as_intended(
-    document: Document, targets: Mapping[int, str], starts: set[int], changes: Sequence[Change]
+    document: Document,
+    wanted: Mapping[int, Destination],
+    starts: set[int],
+    changes: Sequence[Change],
 ) -> bool:
-    """Whether the parser finds the same links, and only these have a new target."""
+    """Whether the parser finds the same links, and only these have a new destination."""
     now = parse(document.uri, apply_changes(document.text, changes))
-    wanted = [
-        (link.kind, targets[link.start] if link.start in starts else link.target, link.anchor)
+    intended = [
+        (link.kind, *(wanted[link.start] if link.start in starts else (link.target, link.anchor)))
         for link in document.links
     ]
-    same_links = [(link.kind, link.target, link.anchor) for link in now.links] == wanted
     return (
-        same_links
+        [(link.kind, link.target, link.anchor) for link in now.links] == intended
         and len(now.sections) == len(document.sections)
-        and (list(now.metadata) == list(document.metadata))
+        and list(now.metadata) == list(document.metadata)
     )
 
 

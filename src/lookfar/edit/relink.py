@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from posixpath import dirname, join, normpath
 
 from lookfar.common.lines import Lines
-from lookfar.edit.anchors import find_broken, links_by_title, repair_links, retitle_links
+from lookfar.edit.anchors import find_broken, links_by_title
+from lookfar.edit.link_targets import Destination, rewrite_links
 from lookfar.edit.sections import length
 from lookfar.edit.shape import Change
 from lookfar.edit.work import Work, Workspace
@@ -60,7 +61,12 @@ def _broken_in(
     broken = list(find_broken(links, work.first, work.now, work.became))
     repaired: set[int] = set()
     if broken and rewrite:
-        changes, repaired = repair_links(document, broken)
+        wanted = {
+            item.link.start: Destination(item.link.target, item.becomes)
+            for item in broken
+            if item.becomes
+        }
+        changes, repaired = rewrite_links(document, wanted)
         _apply(space, holder, changes)
     lines = Lines(document.text)
     by_title = [] if own else _broken_by_title(space, work, holder, spellings, rewrite)
@@ -90,8 +96,11 @@ def _broken_by_title(
     candidates = [link for link in document.links if (link.kind, link.target) in spellings]
     links = links_by_title(candidates, before)
     title = after if after and not set(after) & set("[]|#^") else ""
-    changes = retitle_links(document, links, title) if links and rewrite and title else ()
-    _apply(space, holder, changes)
+    retitled: set[int] = set()
+    if links and rewrite and title:
+        wanted = {link.start: Destination(title, link.anchor) for link in links}
+        changes, retitled = rewrite_links(document, wanted)
+        _apply(space, holder, changes)
     lines = Lines(document.text)
     return [
         LinkChange(
@@ -101,7 +110,7 @@ def _broken_by_title(
             anchor="",
             heading_path=(before,),
             becomes=title,
-            rewritten=bool(changes),
+            rewritten=link.start in retitled,
         )
         for link in links
     ]

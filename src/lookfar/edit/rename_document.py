@@ -14,7 +14,7 @@ from typing import Protocol
 from lookfar.common.lines import Lines
 from lookfar.edit.aliases import add_alias
 from lookfar.edit.canvas_links import rewrite_canvas
-from lookfar.edit.link_targets import move_relative, retarget_links, spell_targets
+from lookfar.edit.link_targets import Destination, move_relative, rewrite_links, spell_targets
 from lookfar.edit.shape import Change, apply_changes
 from lookfar.edit.work import Work, Workspace
 from lookfar.errors import InvalidArgument, LookfarError
@@ -128,7 +128,12 @@ class _Moves:
         """
         links = [link for link in document.links if link.kind in _KINDS and link.target]
         targets = self._find_targets(links, old, new)
-        changes, rewritten = retarget_links(document, targets)
+        wanted = {
+            link.start: Destination(targets[link.start], link.anchor)
+            for link in links
+            if link.start in targets
+        }
+        changes, rewritten = rewrite_links(document, wanted)
         lines = Lines(document.text)
         report = []
         for link in links:
