@@ -166,7 +166,7 @@ BROKEN = [
     ("pure", "text/chunk/headings.py", "import time"),
     ("pure", "text/chunk/sentences.py", "from random import choice"),
     ("text", "text/extract/pdf.py", "import lookfar.text.parse"),
-    ("extract", "text/extract/word.py", "import pathlib"),
+    ("extract", "text/extract/office.py", "import pathlib"),
     ("extract", "text/extract/html.py", "from http import client"),
     ("sqlite", "retrieve/retrievers/candidates.py", "import sqlite3"),
     ("subprocess", "sources/folder/walk.py", "import subprocess"),

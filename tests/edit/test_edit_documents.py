@@ -14,8 +14,8 @@ import pytest
 
 from edit.faulty import seen
 from lookfar.common.target import Target
-from lookfar.edit.diff import make_diff
 from lookfar.edit.editor import Editor
+from lookfar.edit.work import make_diff
 from lookfar.errors import (
     Ambiguous,
     Conflict,

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
 from lookfar.edit.memories import MemoryFolder
-from lookfar.edit.memory_file import MAX_BYTES, TYPES
-from lookfar.edit.memory_names import slug
+from lookfar.edit.memory_file import MAX_BYTES, TYPES, slug
 from lookfar.errors import InvalidArgument, LookfarError, NotFound, OutsideRoot
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.edit.aliases import add_alias
+from lookfar.edit.rename_document import add_alias
 from lookfar.edit.shape import apply_changes
 from lookfar.errors import Conflict, InvalidArgument
 from lookfar.library import Library

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookfar.embed import bundled, pieces, tokens
+from lookfar.embed import bundled, local, pieces
 from lookfar.embed.bundled import BundledEmbedder
 from lookfar.errors import ModelUnavailable
 from processor_time import processor_time_below
@@ -208,14 +208,14 @@ def test_a_long_name_is_split_where_a_long_word_is(embedder: BundledEmbedder) ->
 
 
 def test_the_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "_MAX_CACHED_WORDS", 100)
+    monkeypatch.setattr(local, "_MAX_CACHED_WORDS", 100)
     embedder = BundledEmbedder()
     text = " ".join(f"word{number}x" for number in range(1_000)) + " " + "y" * 5_000
     first = embedder.embed([text])
     assert 0 < len(embedder._words) <= 100
     assert 0 < len(embedder._parts) <= 100
     assert np.array_equal(embedder.embed([text]), first)
-    assert max(map(len, embedder._words)) <= tokens.LONGEST_WORD
+    assert max(map(len, embedder._words)) <= local.LONGEST_WORD
 
 
 def test_the_card_names_every_source_and_none_that_is_refused() -> None:

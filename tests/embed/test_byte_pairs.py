@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.embed.byte_pairs import BytePairs, read_byte_pairs
-from lookfar.embed.quality import TOKENIZER
+from lookfar.embed.quality import TOKENIZER, BytePairs, read_byte_pairs
 from lookfar.embed.quality_folder import BUNDLED
 
 tokenizers = pytest.importorskip("tokenizers")

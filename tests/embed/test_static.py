@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookfar.embed import static, tokens
+from lookfar.embed import local, static
 from lookfar.embed.static import StaticEmbedder
 from lookfar.errors import ModelUnavailable
 from processor_time import processor_time_below
@@ -152,7 +152,7 @@ def test_hostile_texts_are_quick(embedder: StaticEmbedder) -> None:
 
 
 def test_the_token_cache_is_bounded(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "_MAX_CACHED_WORDS", 100)
+    monkeypatch.setattr(local, "_MAX_CACHED_WORDS", 100)
     embedder = StaticEmbedder(model)
     text = " ".join(f"w{number}" for number in range(1_000)) + " " + "y" * 5_000
     first = embedder.embed([text])

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookfar.text.parse.inline_fields import find_fields
-from lookfar.text.parse.markdown import parse
+from lookfar.text.parse.markdown import find_fields, parse
 
 
 def fields(text: str) -> list[tuple[str, Any]]:

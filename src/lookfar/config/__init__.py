@@ -19,7 +19,7 @@ from lookfar.config.environment import (
     sudo_user as sudo_user,
     wants_colours as wants_colours,
 )
-from lookfar.config.settings_files import (
+from lookfar.config.folders import (
     DEEP_KEY as DEEP_KEY,
     parse_toml as parse_toml,
     read_settings_file as read_settings_file,

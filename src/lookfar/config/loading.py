@@ -35,6 +35,8 @@ from lookfar.config.folders import (
     config_file,
     data_dir,
     expand_home,
+    parse_toml,
+    read_settings_file,
 )
 from lookfar.config.presets import PRESETS
 from lookfar.config.schema import (
@@ -50,7 +52,6 @@ from lookfar.config.schema import (
     variable_name,
 )
 from lookfar.config.settings import Layer, Settings
-from lookfar.config.settings_files import parse_toml, read_settings_file
 from lookfar.errors import InvalidConfig
 
 _RETIRED_VARIABLES: Final = {variable_name(name): name for name in RETIRED}

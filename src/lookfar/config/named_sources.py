@@ -14,9 +14,8 @@ from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 from lookfar.config.checks import leaves_root, parse_size, shorten
-from lookfar.config.folders import PROJECT_FILE
+from lookfar.config.folders import PROJECT_FILE, parse_toml, read_settings_file
 from lookfar.config.schema import NAMED_KEY
-from lookfar.config.settings_files import parse_toml, read_settings_file
 from lookfar.errors import InvalidConfig
 from lookfar.model import NamedSource
 

@@ -18,7 +18,6 @@ from typing import Final
 from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.edit import rules, sections
-from lookfar.edit.diff import CONTROL_CHARACTERS, make_diff
 from lookfar.edit.document_files import MAX_BYTES
 from lookfar.edit.headings import check_title
 from lookfar.edit.place import Place, find
@@ -26,7 +25,7 @@ from lookfar.edit.relink import Backlinks, find_broken_links
 from lookfar.edit.rename_document import LinkIndex, NoLinks, find_new_uri, plan_rename
 from lookfar.edit.templates import Templates
 from lookfar.edit.transaction import Transactions, Write
-from lookfar.edit.work import Work, Workspace, hash_text
+from lookfar.edit.work import CONTROL_CHARACTERS, Work, Workspace, hash_text, make_diff
 from lookfar.errors import Conflict, InvalidArgument, NotFound
 from lookfar.model import (
     Document,

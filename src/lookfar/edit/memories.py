@@ -25,10 +25,12 @@ from lookfar.common.properties import read_moment
 from lookfar.edit.memory_file import (
     MAX_TAGS,
     MAX_TITLE,
+    SUFFIX,
     TYPES,
     Memory,
     append_text,
     build_memory,
+    check_name,
     check_size,
     check_status,
     check_tags,
@@ -39,18 +41,13 @@ from lookfar.edit.memory_file import (
     encode,
     first_words,
     mark_superseded,
+    match_name,
     one_line,
     parse_memory,
     read_cites,
-)
-from lookfar.edit.memory_listing import MemoryListing
-from lookfar.edit.memory_names import (
-    SUFFIX,
-    check_name,
-    match_name,
     version_name,
 )
-from lookfar.edit.memory_trash import TRASH, Trashed
+from lookfar.edit.memory_listing import TRASH, MemoryListing, Trashed
 from lookfar.errors import IndexBusy, InvalidArgument, IOFailed, NotFound
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, copies_mask
 from lookfar.sources.secrets.values import MASK

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lookfar.embed.unit_vectors import SingleModel, normalise_rows
+from lookfar.embed.local import SingleModel, normalise_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,8 +20,7 @@ from lookfar import config
 from lookfar.common.folders import walk_folder
 from lookfar.embed import hub
 from lookfar.embed.card import Card, choose_file, is_int8, read_card
-from lookfar.embed.tokens import read_tokenizer
-from lookfar.embed.unit_vectors import SingleModel, normalise_rows
+from lookfar.embed.local import SingleModel, normalise_rows, read_tokenizer
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:

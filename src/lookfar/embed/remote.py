@@ -23,7 +23,7 @@ import numpy as np
 
 from lookfar import config
 from lookfar.embed.hub import pause, retry_after
-from lookfar.embed.unit_vectors import SingleModel, normalise_rows
+from lookfar.embed.local import SingleModel, normalise_rows
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookfar.common.folders import list_folder
-from lookfar.embed import tokens
-from lookfar.embed.unit_vectors import SingleModel, normalise_rows
+from lookfar.embed import local
+from lookfar.embed.local import SingleModel, normalise_rows
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class StaticEmbedder(SingleModel):
         self._half = _read_table(self._table_path)
         self._full: NDArray[np.float32] | None = None
         self._tokens = _Tokens(
-            lambda: tokens.load_tokenizer(self._tokenizer_path, self._half.shape[0])
+            lambda: local.load_tokenizer(self._tokenizer_path, self._half.shape[0])
         )
 
     @property
@@ -78,7 +78,7 @@ class StaticEmbedder(SingleModel):
         return normalise_rows(vectors)
 
     def count_tokens(self, text: str) -> int:
-        return tokens.count(text, self._ids)
+        return local.count(text, self._ids)
 
     def _ids(self, text: str) -> bytes:
         """Return the token IDs of all words, two bytes each."""
@@ -93,15 +93,15 @@ class StaticEmbedder(SingleModel):
         return self._full
 
 
-class _Tokens(tokens.TokenCache):
+class _Tokens(local.TokenCache):
     """Caches the token IDs of each word."""
 
-    def __init__(self, read: Callable[[], tokens.Tokenize]) -> None:
+    def __init__(self, read: Callable[[], local.Tokenize]) -> None:
         super().__init__()
         self._read = read
 
     @cached_property
-    def _tokenize(self) -> tokens.Tokenize:
+    def _tokenize(self) -> local.Tokenize:
         return self._read()
 
     def tokenize(self, word: str) -> bytes:
@@ -120,7 +120,7 @@ def _words(text: str) -> list[str]:
 
 def _parts(word: str) -> list[str]:
     """Split an identifier into its parts, in lower case."""
-    plain = (word.islower() or word[1:].islower()) and len(word) <= tokens.LONGEST_WORD
+    plain = (word.islower() or word[1:].islower()) and len(word) <= local.LONGEST_WORD
     if plain and (word.isascii() or not _CJK_CHARACTER.search(word)):
         return [word.lower()]
     return [part.lower() for part in _PARTS.findall(word)]

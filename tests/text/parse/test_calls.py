@@ -7,9 +7,9 @@ import pytest
 import code_samples
 from lookfar.model import CallFacts
 from lookfar.text.parse.calls.call_rules import CALL_RULES
-from lookfar.text.parse.calls.expressions import simplify, simplify_type
 from lookfar.text.parse.calls.extract import find_calls
 from lookfar.text.parse.calls.facts import decode_facts, encode_facts
+from lookfar.text.parse.calls.scopes import simplify, simplify_type
 from lookfar.text.parse.source_code import parse
 
 PYTHON = """\

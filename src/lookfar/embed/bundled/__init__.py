@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookfar.embed import tokens
+from lookfar.embed import local
+from lookfar.embed.local import SingleModel, normalise_rows
 from lookfar.embed.pieces import LONGEST_PART, Pieces, parts, words
 from lookfar.embed.providers import BUNDLED
-from lookfar.embed.unit_vectors import SingleModel, normalise_rows
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class BundledEmbedder(SingleModel):
         return normalise_rows(vectors)
 
     def count_tokens(self, text: str) -> int:
-        return tokens.count(text, self._read)
+        return local.count(text, self._read)
 
     def pieces(self, text: str) -> bytes:
         """Return the piece IDs of all words, two bytes each, without remembering the words."""
@@ -100,7 +100,7 @@ class BundledEmbedder(SingleModel):
         return b"".join(map(self._parts.__getitem__, parts(word)))
 
 
-class _WordCache(tokens.TokenCache):
+class _WordCache(local.TokenCache):
     """Remembers the pieces of words."""
 
     def __init__(self, split: Callable[[str], bytes]) -> None:
@@ -111,7 +111,7 @@ class _WordCache(tokens.TokenCache):
         return self._split(word)
 
 
-class _PartCache(tokens.TokenCache):
+class _PartCache(local.TokenCache):
     """Remembers the pieces of parts of words, which are fewer: words share their parts."""
 
     def __init__(self, costs: NDArray[np.float16]) -> None:

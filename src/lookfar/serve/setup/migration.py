@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from lookfar.config import PRESETS, check_value, describe
-from lookfar.config.foreign.converting import Converted, Unmatched, convert, flatten
-from lookfar.config.foreign.parsing import parse_config, unwrap_pyproject
-from lookfar.config.foreign.rows import System
+from lookfar.config.foreign.rows import Converted, System, Unmatched, convert, flatten
 from lookfar.config.foreign.systems import SYSTEMS
+from lookfar.config.foreign.trust_layers import parse_config, unwrap_pyproject
 from lookfar.errors import InvalidArgument, InvalidConfig
 from lookfar.serve.setup.toml_text import put
 

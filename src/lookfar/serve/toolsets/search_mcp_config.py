@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lookfar import config
-from lookfar.config.foreign.parsing import parse_config
-from lookfar.config.settings_files import read_settings_file
+from lookfar.config.folders import read_settings_file
+from lookfar.config.foreign.trust_layers import parse_config
 from lookfar.errors import LookfarError
 from lookfar.serve.tools.tool import Call, Input, Json, Result, Session
 from lookfar.serve.toolsets.single import fit_to_budget, get_only_folder

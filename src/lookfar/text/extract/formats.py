@@ -42,7 +42,7 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         titled=False,
     ),
     ExtractedFormat(
-        "Word", (".docx", ".docm", ".dotx"), "word.extract_docx", 2, "",
+        "Word", (".docx", ".docm", ".dotx"), "office.extract_docx", 2, "",
         "headings by style, lists, tables, code styles, links, footnotes, text boxes",
         "images, page numbers, headers and footers, comments, deleted text, bold and italics",
     ),
@@ -52,7 +52,7 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "images, formulas, page numbers, headers and footers, comments, deleted text",
     ),
     ExtractedFormat(
-        "PowerPoint", (".pptx", ".pptm", ".ppsx"), "slides.extract_pptx", 1, "slide=2",
+        "PowerPoint", (".pptx", ".pptm", ".ppsx"), "office.extract_pptx", 1, "slide=2",
         "titles, text, lists, tables, diagrams and speaker notes of every slide, links",
         "images, charts, formulas, animations, comments, footers",
     ),
@@ -84,17 +84,18 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "navigation, scripts, styles, hidden parts, images except for their description",
     ),
     ExtractedFormat(
-        "Jupyter notebook", (".ipynb",), "notebook.extract_notebook", 1, "cell=4",
+        "Jupyter notebook", (".ipynb",), "json_documents.extract_notebook", 1, "cell=4",
         "Markdown cells, code with its language, text of outputs and errors",
         "images, widgets, long outputs after their first lines",
     ),
+    # Of both, the sum with what they contain must stay above that of earlier releases.
     ExtractedFormat(
-        "Mail", (".eml",), "mail.extract_eml", 2, "part=2",
+        "Mail", (".eml",), "mail.extract_eml", 12, "part=2",
         "subject, sender, recipients, date, text, attachments by their own extractors",
         "other headers, HTML where there is plain text, attachments of unknown types (named)", _ANY,
     ),
     ExtractedFormat(
-        "Mailbox", (".mbox",), "mail.extract_mbox", 2, "message=12",
+        "Mailbox", (".mbox",), "mail.extract_mbox", 12, "message=12",
         "every message, as mail",
         "as mail", _ANY,
     ),
@@ -109,7 +110,7 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "styles, positions, the times of single cues",
     ),
     ExtractedFormat(
-        "Canvas", (".canvas",), "canvas.extract_canvas", 2, "node=ID",
+        "Canvas", (".canvas",), "json_documents.extract_canvas", 2, "node=ID",
         "texts, groups, links to files and pages, labels of arrows",
         "positions, colours, arrows without a label",
         titled=False,

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from lookfar.text.extract.archive import Archive, attribute, child, local_name
 from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
-from lookfar.text.extract.word import read_title
+from lookfar.text.extract.office import read_title
 from lookfar.text.extract.writer import Writer, join_words, link
 
 _SKIPPED = frozenset(

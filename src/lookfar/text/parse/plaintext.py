@@ -14,9 +14,8 @@ from typing import NamedTuple
 from lookfar.common.lines import Lines
 from lookfar.model import Block, Document, Link
 from lookfar.text.parse.links import FoundLinks, outside_of
-from lookfar.text.parse.markup_links import find_asciidoc_links, find_org_links
+from lookfar.text.parse.markup_links import find_asciidoc_links, find_org_links, find_rst_links
 from lookfar.text.parse.outline import Heading, build_sections, find_title
-from lookfar.text.parse.sphinx_links import find_rst_links
 
 _DEEPEST = 6
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from lookfar.collections.versions import choose_version, too_old
 from lookfar.common.hidden_characters import flags
-from lookfar.edit.diff import make_diff
+from lookfar.edit.work import make_diff
 from lookfar.errors import InvalidArgument, NotFound
 from lookfar.library import Library
 from lookfar.model import DocumentVersion, Filters, GenerationInfo

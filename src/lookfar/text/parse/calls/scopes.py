@@ -1,25 +1,138 @@
-"""The functions, classes and sections of a source file, and the names that its variables have.
+"""Find out what the names in a source file stand for, scope by scope.
 
-Positions are byte offsets, as in the syntax tree.
+Expressions and types are reduced to short paths that the call graph can follow.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lookfar.model import Document
-from lookfar.text.parse.calls.expressions import UNKNOWN
+from lookfar.text.parse.grammars.rules import node_text, nth
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+    from lookfar.text.parse.calls.call_rules import CallRules
+
+
+UNKNOWN = "?"
+OWN = "@"
+PARENT = "^"
+LONGEST = 20_000
+"""Longer expressions, in characters, are not understood."""
+_LONGEST_KEPT = 200
+"""Longer expressions, in characters, are not kept: they rarely occur twice."""
+NAME = re.compile(r"[^\W\d][\w$]*[!?]?|\$[\w$]+|#?[^\W\d][\w$]*")
+_PATH = re.compile(r"[@^]?[\w$]*(?:\(\))?(?:\.[\w$]+(?:\(\))?)*")
+_PLAIN = re.compile(r"[\w$]+(?:\.[\w$]+)*")
+_BRACKET = re.compile(r"[()\[\]{}]")
+_GENERIC = re.compile(r"<[\w\s,.:&'\[\]?|*]*>")
+_NEW = re.compile(r"^(?:await\s+|new\s+|&|\*|yield\s+)+")
+_WRAPPED = re.compile(
+    r"^(?:[\w.]+\.)?(?:Optional|Final|ClassVar|Type|type|Rc|Arc|Box|Option|Readonly|Partial|Ref)"
+    r"[\[<](.*)[\]>]$",
+    re.DOTALL,
+)
+"""Types that stand for the type inside them."""
+_SPACE = re.compile(r"\s")
+_LOOSE = re.compile(r"\s*([.()])\s*")
+EMPTY = frozenset(("None", "null", "undefined", "nil", "False", "True", "void"))
 Captured = dict[str, list["Node"]]
 """The nodes of one match of a query, by name; ``at`` is the node that was looked for."""
 _DEEPEST = 4
 CONTAINERS = frozenset(("class", "interface", "struct", "trait", "impl", "enum", "module"))
+_LONGEST_PATTERN = 1_000
+_WORDS = re.compile(r"[^\W\d][\w$]*")
+_INFERRED = frozenset(("var()", "auto()", "let()", "val()"))
+_NESTED = frozenset(("variable_declarator", "init_declarator"))
+"""Nodes with the name and the value of a variable, inside the one with its type."""
+_OPAQUE = frozenset(
+    ("arrow_function", "function_expression", "generator_function", "string", "template_string")
+)
+"""Values whose text, which may be long, is never a path."""
+
+
+def simplify(written: str, rules: CallRules) -> str:
+    """Reduce an expression to a path such as ``a.b().c``; ``?`` if it is anything else."""
+    if len(written) <= _LONGEST_KEPT:
+        return _simplify_short(written, rules)
+    written = written.strip()
+    return _simplify(written, rules) if len(written) <= LONGEST else UNKNOWN
+
+
+@lru_cache(maxsize=8192)
+def _simplify_short(written: str, rules: CallRules) -> str:
+    return _simplify(written.strip(), rules)
+
+
+def _simplify(written: str, rules: CallRules) -> str:
+    if _PLAIN.fullmatch(written):
+        head, dot, rest = written.partition(".")
+        if head in rules.own:
+            return OWN + dot + rest
+        return PARENT + dot + rest if head in rules.parents else written
+    creates = written.startswith("new ")
+    written = _NEW.sub("", written)
+    if "(" in written or "[" in written or "{" in written:
+        written = _empty_brackets(written)
+    if "<" in written:
+        written = _GENERIC.sub("", written)
+    written = written.replace("?.", ".").replace("->", ".").replace("::", ".").replace("!", "")
+    if _SPACE.search(written):
+        written = _LOOSE.sub(r"\1", written)
+    written = written.replace("{}", "()")
+    head, dot, rest = written.partition(".")
+    if head in rules.own:
+        written = OWN + dot + rest
+    elif head in rules.parents or head == "super()":
+        written = PARENT + dot + rest
+    if not written or _PATH.fullmatch(written) is None:
+        return UNKNOWN
+    return written if not creates or written.endswith("()") else f"{written}()"
+
+
+def _empty_brackets(written: str) -> str:
+    """Remove what is inside round and curly brackets; square ones make it unknown."""
+    outside: list[str] = []
+    depth = start = 0
+    for match in _BRACKET.finditer(written):
+        bracket = match[0]
+        if bracket in "([{":
+            if depth == 0:
+                outside.append(written[start : match.start()])
+                outside.append("?" if bracket == "[" else bracket)
+            depth += 1
+        else:
+            depth -= 1
+            if depth == 0:
+                outside.append(bracket)
+                start = match.end()
+    return "".join((*outside, written[start:])) if depth == 0 else UNKNOWN
+
+
+@lru_cache(maxsize=4096)
+def simplify_type(written: str) -> str:
+    """Return the class that a type names, as an expression for an object of it; or ``?``."""
+    written = written.strip().lstrip(":").strip().strip("\"'").strip()
+    for _ in range(3):
+        wrapped = _WRAPPED.match(written)
+        if wrapped is None:
+            break
+        written = wrapped[1].strip().strip("\"'")
+    parts = [part.strip().rstrip("?") for part in written.split("|")]
+    parts = [part for part in parts if part not in EMPTY]
+    if len(parts) != 1:
+        return UNKNOWN
+    name = re.sub(
+        r"^(?:&|\*|mut |const |dyn |impl |'\w+ |struct |static |final |readonly )+", "", parts[0]
+    )
+    name = re.split(r"[\[<]", name)[0].rstrip("&* ").replace("::", ".").replace("\\", ".")
+    return f"{name}()" if re.fullmatch(r"[\w$]+(?:\.[\w$]+)*", name) else UNKNOWN
 
 
 class Nesting:
@@ -192,3 +305,87 @@ def _merge(names: dict[str, str], name: str, value: str) -> None:
         names[name] = value
     elif value and value != before:
         names[name] = UNKNOWN
+
+
+def bind_parameters(matches: Iterable[Captured], rules: CallRules, scopes: Scopes) -> None:
+    """Bind parameters without a type."""
+    for match in matches:
+        node = match["at"][0]
+        scope = scopes.find(node.start_byte)
+        text = node_text(node)
+        if text in rules.own and scopes.is_method(scope):
+            scopes.bind(scope, text, OWN)
+            continue
+        for name in _WORDS.findall(text.partition("=")[0]):
+            scopes.bind(scope, name, UNKNOWN)
+
+
+def bind_variables(
+    matches: Iterable[Captured], language: str, rules: CallRules, scopes: Scopes
+) -> None:
+    """Bind variables, typed parameters and the attributes of classes."""
+    attributes: list[tuple[int, str, str, int]] = []
+    last = None
+    for match in matches:
+        node, first = match["at"][0], match["name"][0]
+        if node == last:
+            continue
+        last, kind = node, node.type
+        name, expression = _read_binding(node, first, kind, rules)
+        scope = scopes.find(node.start_byte)
+        if NAME.fullmatch(name):
+            # In PHP an assignment declares a variable, in scripts it does not.
+            assigns = kind == "assignment_expression" and language != "php"
+            if assigns and scopes.look_up(name, scope) is None:
+                continue
+            scopes.bind(scope, name, expression)
+        elif attribute := _read_own_attribute(name, rules):
+            section = scopes.find_class(scope)
+            if section >= 0:
+                attributes.append((section, attribute, expression, scope))
+        elif "." not in name and "->" not in name and "[" not in name[1:]:
+            for word in _WORDS.findall(name[:_LONGEST_PATTERN]):
+                scopes.bind(scope, word, UNKNOWN)
+    for section, name, expression, scope in attributes:
+        value = scopes.substitute(expression, scope) if expression else ""
+        scopes.bind_variable(section, name, value)
+
+
+def _read_binding(node: Node, first: Node, kind: str, rules: CallRules) -> tuple[str, str]:
+    """Return the name, or pattern, that a node binds, and what it stands for."""
+    bound = rules.bindings[kind]
+    by_field = node.child_by_field_name
+    given = by_field(bound.type) if bound.type else None
+    value = by_field(bound.value) if bound.value else None
+    if kind == "variable_declaration" and given is not None:
+        first = nth(node, 1) or first
+    if first.type in _NESTED:
+        value = first.child_by_field_name("value") or value
+        inner = first.child_by_field_name("name") or first.child_by_field_name("declarator")
+        name = node_text(inner)
+    else:
+        name = node_text(first)
+    expression = UNKNOWN
+    if given is not None:
+        expression = simplify_type(node_text(given))
+    if (expression == UNKNOWN or expression in _INFERRED) and value is not None:
+        expression = _evaluate(value, rules)
+    elif expression in _INFERRED:
+        expression = UNKNOWN
+    return name.lstrip("*&").strip(), expression
+
+
+def _evaluate(value: Node, rules: CallRules) -> str:
+    """Return what a value stands for; empty for ``None`` and the like."""
+    if value.type in _OPAQUE:
+        return UNKNOWN
+    written = node_text(value)
+    if not written:
+        return UNKNOWN
+    return "" if written in EMPTY else simplify(written, rules)
+
+
+def _read_own_attribute(name: str, rules: CallRules) -> str:
+    """Return the attribute that is set on the object itself, as in ``self.size = 1``."""
+    head, dot, rest = name.replace("->", ".").partition(".")
+    return rest if dot and head in rules.own and NAME.fullmatch(rest) else ""

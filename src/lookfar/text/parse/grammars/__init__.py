@@ -5,10 +5,8 @@ A rule looks at one node and a few of its children; it does not walk the tree.
 
 from __future__ import annotations
 
-from lookfar.text.parse.grammars.c_family import CPP, C
-from lookfar.text.parse.grammars.compiled import GO, RUST, ZIG
-from lookfar.text.parse.grammars.dynamic import BASH, LUA, PHP, PYTHON, RUBY
-from lookfar.text.parse.grammars.functional import ELIXIR, HASKELL
+from lookfar.text.parse.grammars.compiled import CPP, GO, RUST, ZIG, C
+from lookfar.text.parse.grammars.dynamic import BASH, ELIXIR, HASKELL, LUA, PHP, PYTHON, RUBY
 from lookfar.text.parse.grammars.managed import CSHARP, JAVA, KOTLIN, SCALA, SWIFT
 from lookfar.text.parse.grammars.rules import Rules
 from lookfar.text.parse.grammars.scripts import SCRIPT

@@ -1,23 +1,46 @@
-"""Token IDs of words, and token counts of texts."""
+"""What local embedders share: one model for prose, code and queries, unit vectors, and tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from tokenizers import Tokenizer
-
 Tokenize = Callable[[str, bool], list[int]]
 """``(text, starts_word) -> ids``"""
-
 _WORD_MASK = bytes(ord("w") if chr(code).isalnum() and code < 128 else 32 for code in range(256))
 _LONGEST_MEAN_TOKEN = 8
 LONGEST_WORD = 32
 _MAX_CACHED_WORDS = 300_000
+
+
+class SingleModel(ABC):
+    """An embedder that treats passages, code and queries alike."""
+
+    @abstractmethod
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]: ...
+
+    def embed_code(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.embed(texts)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self.embed([text])[0]
+        return vector
+
+
+def normalise_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale each row to length 1, in place; a row of zeros stays as it is."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.divide(vectors, norms, out=vectors, where=norms > 0)
+    return vectors
 
 
 class TokenCache(dict[str, bytes]):
