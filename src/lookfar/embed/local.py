@@ -14,6 +14,7 @@ from lookfar.errors import ModelUnavailable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
+
 Tokenize = Callable[[str, bool], list[int]]
 """``(text, starts_word) -> ids``"""
 _WORD_MASK = bytes(ord("w") if chr(code).isalnum() and code < 128 else 32 for code in range(256))
@@ -46,11 +47,12 @@ def normalise_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 class TokenCache(dict[str, bytes]):
     """Caches the token IDs of words, two bytes each; cleared when full."""
 
-    def tokenize(self, word: str) -> bytes:
-        raise NotImplementedError
+    def __init__(self, tokenize: Callable[[str], bytes]) -> None:
+        super().__init__()
+        self._tokenize = tokenize
 
     def __missing__(self, word: str) -> bytes:
-        ids = self.tokenize(word)
+        ids = self._tokenize(word)
         if len(word) <= LONGEST_WORD:
             if len(self) >= _MAX_CACHED_WORDS:
                 self.clear()

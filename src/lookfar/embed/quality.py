@@ -94,16 +94,12 @@ _opened: WeakValueDictionary[Path, QualityModel] = WeakValueDictionary()
 _lock = Lock()
 
 
-class BytePairs(TokenCache):
+class BytePairs:
     """Splits words into pieces, and remembers those of short words. Thread-safe."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
-        super().__init__()
-        ids: Mapping[str, int] = about["model"]["vocab"]
-        merges: Sequence[tuple[str, str]] = about["model"]["merges"]
-        self._of_byte = [ids[letter] for letter in _spell_bytes()]
-        self._ranks = {ids[a] << _HALF | ids[b]: rank for rank, (a, b) in enumerate(merges)}
-        self._joined = [ids[a + b] for a, b in merges]
+        # Not a method of its own: what refers to itself is released late.
+        self._words = TokenCache(_Splitter(about["model"]["vocab"], about["model"]["merges"]))
         # The longest of those that begin at the same place counts.
         marks = sorted(about["added_tokens"], key=lambda mark: -len(mark["content"]))
         self._marks = {mark["content"]: mark for mark in marks}
@@ -128,11 +124,20 @@ class BytePairs(TokenCache):
         return b"".join(
             _pack([self._marks[part]["id"]])
             if at % 2
-            else b"".join(map(self.__getitem__, _PRETOKENS.findall(part)))
+            else b"".join(map(self._words.__getitem__, _PRETOKENS.findall(part)))
             for at, part in enumerate(parts)
         )
 
-    def tokenize(self, word: str) -> bytes:
+
+class _Splitter:
+    """Splits one word into pieces."""
+
+    def __init__(self, ids: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> None:
+        self._of_byte = [ids[letter] for letter in _spell_bytes()]
+        self._ranks = {ids[a] << _HALF | ids[b]: rank for rank, (a, b) in enumerate(merges)}
+        self._joined = [ids[a + b] for a, b in merges]
+
+    def __call__(self, word: str) -> bytes:
         runs = [word]
         if _ALPHANUMERIC.match(word):
             # Letters and numbers are apart; a space belongs to what follows it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -48,9 +48,7 @@ class StaticEmbedder(SingleModel):
         self._table_path, self._tokenizer_path = _model_files(folder)
         self._half = _read_table(self._table_path)
         self._full: NDArray[np.float32] | None = None
-        self._tokens = _Tokens(
-            lambda: local.load_tokenizer(self._tokenizer_path, self._half.shape[0])
-        )
+        self._tokens = local.TokenCache(self._split_word)
 
     @property
     def name(self) -> str:
@@ -84,6 +82,16 @@ class StaticEmbedder(SingleModel):
         """Return the token IDs of all words, two bytes each."""
         return b"".join(map(self._tokens.__getitem__, _words(text)))
 
+    def _split_word(self, word: str) -> bytes:
+        parts = _parts(word)
+        if len(parts) != 1:
+            return b"".join(map(self._tokens.__getitem__, parts))
+        return array("H", self._tokenize(parts[0], not _CJK_CHARACTER.match(parts[0]))).tobytes()
+
+    @cached_property
+    def _tokenize(self) -> local.Tokenize:
+        return local.load_tokenizer(self._tokenizer_path, self._half.shape[0])
+
     def _table(self, texts: int) -> NDArray[Any]:
         """Return the table: float32 in memory for bulk work, otherwise the memory-mapped file."""
         if self._full is None:
@@ -91,24 +99,6 @@ class StaticEmbedder(SingleModel):
                 return self._half
             self._full = self._half.astype(np.float32)
         return self._full
-
-
-class _Tokens(local.TokenCache):
-    """Caches the token IDs of each word."""
-
-    def __init__(self, read: Callable[[], local.Tokenize]) -> None:
-        super().__init__()
-        self._read = read
-
-    @cached_property
-    def _tokenize(self) -> local.Tokenize:
-        return self._read()
-
-    def tokenize(self, word: str) -> bytes:
-        parts = _parts(word)
-        if len(parts) != 1:
-            return b"".join(map(self.__getitem__, parts))
-        return array("H", self._tokenize(parts[0], not _CJK_CHARACTER.match(parts[0]))).tobytes()
 
 
 def _words(text: str) -> list[str]:

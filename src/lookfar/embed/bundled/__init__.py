@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
@@ -44,8 +44,8 @@ class BundledEmbedder(SingleModel):
 
     def __init__(self) -> None:
         self._table, self._steps, self._costs = _map_table(_FOLDER / _TABLE)
-        self._parts = _PartCache(self._costs)
-        self._words = _WordCache(self._split_word)
+        self._parts = local.TokenCache(self._split_part)
+        self._words = local.TokenCache(self._split_word)
 
     @property
     def dimensions(self) -> int:
@@ -97,38 +97,20 @@ class BundledEmbedder(SingleModel):
         return b"".join(map(self._words.__getitem__, words(text)))
 
     def _split_word(self, word: str) -> bytes:
+        # Words share their parts, so there are fewer of these to remember.
         return b"".join(map(self._parts.__getitem__, parts(word)))
 
-
-class _WordCache(local.TokenCache):
-    """Remembers the pieces of words."""
-
-    def __init__(self, split: Callable[[str], bytes]) -> None:
-        super().__init__()
-        self._split = split
-
-    def tokenize(self, word: str) -> bytes:
-        return self._split(word)
-
-
-class _PartCache(local.TokenCache):
-    """Remembers the pieces of parts of words, which are fewer: words share their parts."""
-
-    def __init__(self, costs: NDArray[np.float16]) -> None:
-        super().__init__()
-        self._costs = costs
-
-    @cached_property
-    def _split(self) -> Pieces:
-        return _read_pieces(_FOLDER / _PIECES, self._costs)
-
-    def tokenize(self, part: str) -> bytes:
+    def _split_part(self, part: str) -> bytes:
         # In lower case, a part may be longer than the longest, or have other parts.
         if not part.isascii() or len(part) > LONGEST_PART or not part.islower():
             again = parts(part)
             if again != [part]:
-                return b"".join(map(self.__getitem__, again))
-        return array("H", self._split(part)).tobytes()
+                return b"".join(map(self._parts.__getitem__, again))
+        return array("H", self._pieces(part)).tobytes()
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        return _read_pieces(_FOLDER / _PIECES, self._costs)
 
 
 def _map_table(path: Path) -> tuple[NDArray[np.int8], NDArray[np.float32], NDArray[np.float16]]:
