@@ -48,10 +48,6 @@ _ON_LINE: Final = re.compile(r"first on line \d+\.$")
 _MAX_EDITS: Final = 100
 
 
-def _default_target(edit: Edit) -> Target:
-    return Target(edit.target)
-
-
 class Editor:
     """Edits the documents of one root. Holds nothing open between calls."""
 
@@ -61,7 +57,7 @@ class Editor:
         policy: Policy,
         folder: Path,
         *,
-        resolve: Callable[[Edit], Target] = _default_target,
+        resolve: Callable[[Edit], Target] = lambda edit: Target(edit.target),
         collection: str = "",
         single_h1: bool = False,
         templates: str = "",

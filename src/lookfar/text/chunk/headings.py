@@ -144,7 +144,14 @@ def _merge_small(
         small = group.tokens < sizes.min_tokens or previous.tokens < sizes.min_tokens
         fits = previous.tokens + group.tokens <= sizes.max_tokens
         if small and fits and _related(sections, previous.first, group.first):
-            merged[-1] = _join(previous, group)
+            merged[-1] = _Group(
+                first=previous.first,
+                path=group.path if previous.bare else _common(previous.path, group.path),
+                start=previous.start,
+                end=group.end,
+                tokens=previous.tokens + group.tokens,
+                bare=previous.bare and group.bare,
+            )
         else:
             merged.append(group)
     return merged
@@ -188,18 +195,6 @@ def _related(sections: Sequence[Section], earlier: int, later: int) -> bool:
     if section.level == 0 or start < section.span.end:
         return True
     return section.parent >= 0 and start < sections[section.parent].span.end
-
-
-def _join(left: _Group, right: _Group) -> _Group:
-    """Join two groups under their common headings; a bare heading takes the path after it."""
-    return _Group(
-        first=left.first,
-        path=right.path if left.bare else _common(left.path, right.path),
-        start=left.start,
-        end=right.end,
-        tokens=left.tokens + right.tokens,
-        bare=left.bare and right.bare,
-    )
 
 
 def _common(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:

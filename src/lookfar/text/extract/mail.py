@@ -9,6 +9,7 @@ from __future__ import annotations
 import email
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from email.errors import MessageError
 from email.header import decode_header
 from email.message import Message
@@ -126,7 +127,7 @@ class _MessageWriter:
         if row is None or depth <= 0:
             self._writer.paragraph(f"{kind}, {len(content):,} bytes")
             return
-        limits = _reduce(self._limits, depth - 1)
+        limits = replace(self._limits, max_attached=depth - 1)
         try:
             inner = extract(row, content, limits)
         except CannotExtract as error:
@@ -135,13 +136,6 @@ class _MessageWriter:
             return
         self._writer.warnings += [f"attachment {name}: {text}" for text in inner.warnings]
         self._writer.markdown(_lower_headings(inner.text, level + 1))
-
-
-def _reduce(limits: Limits, depth: int) -> Limits:
-    return Limits(
-        limits.max_output_chars, limits.max_expanded_bytes, limits.max_ratio, limits.max_parts,
-        limits.max_depth, depth, limits.max_output_lines, limits.header_every,
-    )  # fmt: skip
 
 
 def _lower_headings(text: str, levels: int) -> str:

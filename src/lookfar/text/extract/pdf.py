@@ -114,7 +114,8 @@ def drop_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> int
             (line, _repeat_key(line, height))
             for number, line in enumerate(lines)
             # A table that goes on over several pages may repeat its header row on each of them.
-            if _at_edge(line, height) and not find_table(lines, number)[0]
+            if (line.bottom > height * (1 - _MARGIN) or line.top < height * _MARGIN)
+            and not find_table(lines, number)[0]
         ]
         edges.append(rows)
         for line, key in {key: (line, key) for line, key in rows}.values():
@@ -130,10 +131,6 @@ def drop_furniture(pages: Sequence[list[Line]], heights: Sequence[float]) -> int
         dropped += len(repeated)
         lines[:] = [line for line in lines if id(line) not in repeated]
     return dropped
-
-
-def _at_edge(line: Line, height: float) -> bool:
-    return line.bottom > height * (1 - _MARGIN) or line.top < height * _MARGIN
 
 
 def _repeat_key(line: Line, height: float) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Any
@@ -45,7 +45,7 @@ def extract_sheets(data: bytes, limits: Limits) -> Extracted:
         writer = Writer(limits)
         for name in names:
             sheet = workbook.get_sheet_by_name(name)
-            rows = (_texts(row) for row in sheet.iter_rows())
+            rows = ([_text(value) for value in row[:_MOST_COLUMNS]] for row in sheet.iter_rows())
             _SheetWriter(writer, name, limits).write(rows, sheet.start or (0, 0))
             if writer.full:
                 break
@@ -117,10 +117,6 @@ def _delimiter(sample: str) -> str:
         return (counts.count(usual) if usual else 0, usual)
 
     return max(_DELIMITERS, key=score)
-
-
-def _texts(row: Sequence[Any]) -> list[str]:
-    return [_text(value) for value in row[:_MOST_COLUMNS]]
 
 
 def _text(value: Any) -> str:

@@ -104,7 +104,7 @@ class Writer:
 
     def table(self, rows: Iterable[Sequence[str]]) -> None:
         """Write a pipe table; the first row is its header. Rows may have different lengths."""
-        cells = [[_cell(value) for value in row] for row in rows]
+        cells = [[join_words(value).replace("|", "\\|") for value in row] for row in rows]
         width = max((len(row) for row in cells), default=0)
         if not width or not any(value for row in cells for value in row):
             return
@@ -161,10 +161,6 @@ class Writer:
 
 def _slug(title: str) -> str:
     return re.sub(r"[^\w-]", "", title.lower().replace(" ", "-"))
-
-
-def _cell(value: str) -> str:
-    return join_words(value).replace("|", "\\|")
 
 
 def _row(row: Sequence[str], width: int) -> str:

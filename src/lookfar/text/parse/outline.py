@@ -30,7 +30,7 @@ def build_sections(
     """Build the section tree; ``body`` is the offset after the front matter."""
     sections: list[Section] = []
     first = headings[0].start if headings else len(text)
-    if not _is_blank(text, body, first):
+    if text[body:first].strip():
         sections.append(Section(0, -1, 0, "", (), lines.span(body, first), body))
     ends = _ends(headings, len(text))
     enclosing: list[Section] = []
@@ -61,10 +61,6 @@ def _ends(headings: Sequence[Heading], length: int) -> list[int]:
             ends[still_open.pop()] = heading.start
         still_open.append(index)
     return ends
-
-
-def _is_blank(text: str, start: int, end: int) -> bool:
-    return not text[start:end].strip()
 
 
 def find_title(sections: Sequence[Section]) -> str:

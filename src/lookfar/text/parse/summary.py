@@ -115,7 +115,11 @@ def summarise(uri: str, text: str) -> model.FileSummary:
     full = tree is not None and metrics is not None and not gives_up(tree, _LONGEST_ERROR)
     measured = _Measured(document)
     imports: tuple[model.ImportSummary, ...] = ()
-    exports: list[model.ExportSummary] = _marked_exports(document)
+    exports: list[model.ExportSummary] = [
+        model.ExportSummary(symbol.name, symbol.kind)
+        for symbol in document.symbols
+        if "export" in symbol.tags and symbol.kind != "impl"
+    ]
     if language is not None and tree is not None and metrics is not None:
         nodes = _capture_nodes(language.grammar, metrics, tree)
         char, line_of = ByteOffsets(text).char, Lines(text).line_of
@@ -324,14 +328,6 @@ def _classes(document: model.Document) -> Iterable[model.ClassSummary]:
             is_exported="export" in symbol.tags,
             methods=(*members.get(symbol.section, ()), *owned.get(symbol.name, ())),
         )
-
-
-def _marked_exports(document: model.Document) -> list[model.ExportSummary]:
-    return [
-        model.ExportSummary(symbol.name, symbol.kind)
-        for symbol in document.symbols
-        if "export" in symbol.tags and symbol.kind != "impl"
-    ]
 
 
 def _with_clauses(
