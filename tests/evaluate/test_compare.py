@@ -11,9 +11,8 @@ import pytest
 
 from lookfar.errors import InvalidArgument
 from lookfar.evaluate.compare import compare
-from lookfar.evaluate.metrics import METRICS
+from lookfar.evaluate.metrics import METRICS, interval, randomisation_test
 from lookfar.evaluate.results import Results, Scored, read_results, results_as_json
-from lookfar.evaluate.significance import interval, randomisation_test
 
 
 def scored(name: str, value: float, mark: str = "") -> Scored:

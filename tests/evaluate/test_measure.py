@@ -12,8 +12,7 @@ import pytest
 from lookfar import Hit, Library, Span
 from lookfar.errors import InvalidArgument, NotFound
 from lookfar.evaluate import Judged, Relevant, evaluate
-from lookfar.evaluate.measure import hash_question
-from lookfar.evaluate.targets import Place, ranked_targets, unindexed_place
+from lookfar.evaluate.measure import Place, hash_question, ranked_targets, unindexed_place
 from lookfar.model import Filters
 
 SETTINGS = {"embed.provider": "hash", "chunk.merge_small": False, "chunk.min_tokens": 0}

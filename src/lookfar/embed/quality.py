@@ -33,7 +33,7 @@ from lookfar.embed.quality_folder import MODEL
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
     from tokenizers import Tokenizer

@@ -1,4 +1,4 @@
-"""Compare two measurements: is the difference significant?"""
+"""Compare two measurements: is the difference significant, and is the second model worth it?"""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lookfar.errors import InvalidArgument
+from lookfar.errors import InvalidArgument, how_many
+from lookfar.evaluate.metrics import NOISE, interval, randomisation_test
 from lookfar.evaluate.results import Results
-from lookfar.evaluate.significance import NOISE, interval, randomisation_test
 
 SIGNIFICANT = 0.05
+_FEW = 50
+"""Questions below which a difference is seldom significant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,4 +104,34 @@ def compare(after: Results, before: Results, metric: str = "ndcg") -> Comparison
         losses=int((differences < 0).sum()),
         ties=int((differences == 0).sum()),
         moved=tuple(moved),
+    )
+
+
+def advise_tiers(
+    comparison: Comparison, both: Results, alone: Results, *, generated: bool = False
+) -> str:
+    """Advise on the second model; ``comparison`` is that of ``both`` models with the first.
+
+    ``generated`` says that the questions were made from the documents. They use the same words, so
+    they show what the second model costs, but hardly what it gains.
+    """
+    slower = both.latency()["p50"] - alone.latency()["p50"]
+    cost = f"a question takes {max(slower, 0.0):.0f} ms more"
+    change = f"{comparison.metric} changes by {comparison.delta:+.3f}"
+    interval = f"(95 % interval {comparison.low:+.3f} to {comparison.high:+.3f})"
+    if comparison.better:
+        return f"Keep the second model: {change} {interval}, and {cost}."
+    if generated:
+        return (
+            f"No advice: {change} {interval}, and {cost}, but these questions use the words of"
+            " your documents. The second model is for questions in other words; measure it with"
+            " your own: lookfar eval questions.jsonl PATH --tiers"
+        )
+    if comparison.worse:
+        return f"Turn the second model off (quality.enabled = off): {change} {interval}."
+    asked = how_many(comparison.queries, "question")
+    more = "; ask more questions to be sure" if comparison.queries < _FEW else ""
+    return (
+        f"No significant difference on {asked}: {change} {interval}, and {cost}. The second model"
+        f" is not needed here{more}."
     )

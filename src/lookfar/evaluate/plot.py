@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from xml.sax.saxutils import escape
 
 from lookfar.evaluate.compare import Comparison
-from lookfar.evaluate.metrics import METRICS
+from lookfar.evaluate.metrics import METRICS, interval
 from lookfar.evaluate.results import Results
-from lookfar.evaluate.significance import interval
 
 _WIDTH, _LEFT, _RIGHT = 760, 110, 60
 _BAR, _GAP, _GROUP_GAP = 16, 4, 14

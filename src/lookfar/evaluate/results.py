@@ -10,8 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from lookfar.errors import InvalidArgument, NotFound, from_os_error
-from lookfar.evaluate.metrics import METRICS, percentile
-from lookfar.evaluate.significance import interval
+from lookfar.evaluate.metrics import METRICS, interval, percentile
 
 FORMAT = 1
 _KIND = "lookfar eval"

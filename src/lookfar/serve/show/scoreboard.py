@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lookfar.errors import how_many
 from lookfar.evaluate.compare import SIGNIFICANT, Comparison, Moved
-from lookfar.evaluate.metrics import METRICS
+from lookfar.evaluate.metrics import METRICS, interval
 from lookfar.evaluate.results import Results, results_as_json
-from lookfar.evaluate.significance import interval
 from lookfar.serve.show.printable import safe_name
 from lookfar.serve.show.render import printed, styled
 
