@@ -1,10 +1,10 @@
-"""Convert offsets to line numbers, and find the header row of a table in Markdown."""
+"""Offsets and lines of a text: line numbers, ranges of offsets, the header row of a table."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lookfar.model import Span
@@ -53,6 +53,30 @@ class Lines:
         starts = self._starts
         last = end - 1 if end > start else start
         return Span(start, end, bisect_right(starts, start), bisect_right(starts, last))
+
+
+def merge_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Return the starts and the ends of ranges of offsets, in order; overlapping ones are one."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for start, end in sorted(ranges):
+        if ends and start < ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            starts.append(start)
+            ends.append(end)
+    return starts, ends
+
+
+def inside_of(ranges: Iterable[tuple[int, int]]) -> Callable[[int], bool]:
+    """Return a function that says whether an offset is inside one of these ranges."""
+    starts, ends = merge_ranges(ranges)
+
+    def is_inside(offset: int) -> bool:
+        at = bisect_right(starts, offset) - 1
+        return at >= 0 and offset < ends[at]
+
+    return is_inside
 
 
 def find_header(lines: Sequence[str], at: int) -> int | None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
+from lookfar.common.lines import merge_ranges
 from lookfar.model import Block, Document
 
 CountTokens = Callable[[str], int]
@@ -206,18 +207,12 @@ class Splitter:
 
     @cached_property
     def _blocks(self) -> tuple[list[int], list[int]]:
-        """Return the starts and ends of atomic blocks; overlapping blocks are merged."""
-        starts: list[int] = []
-        ends: list[int] = []
-        for block in sorted(self._document.blocks, key=lambda block: block.start):
-            if block.kind not in _ATOMIC or (self._split_blocks and self._is_large(block)):
-                continue
-            if ends and block.start < ends[-1]:
-                ends[-1] = max(ends[-1], block.end)
-            else:
-                starts.append(block.start)
-                ends.append(block.end)
-        return starts, ends
+        """The starts and ends of atomic blocks."""
+        return merge_ranges(
+            (block.start, block.end)
+            for block in self._document.blocks
+            if block.kind in _ATOMIC and not (self._split_blocks and self._is_large(block))
+        )
 
     def _is_large(self, block: Block) -> bool:
         return self._count(self._text[block.start : block.end]) > self._max

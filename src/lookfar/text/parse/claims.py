@@ -15,7 +15,7 @@ from textwrap import dedent
 from typing import Final, NamedTuple
 from warnings import catch_warnings, simplefilter
 
-from lookfar.common.lines import Lines
+from lookfar.common.lines import Lines, inside_of
 from lookfar.model import Block, Claim, ClaimKind, Document
 from lookfar.text.parse.languages import language_of_fence
 
@@ -311,17 +311,17 @@ def find_claims(document: Document) -> list[Claim]:
     """Return what a document names as code, in order."""
     if is_about_the_past(document.uri):
         return []
-    return list(_Reader(document).read())
+    return list(_ClaimReader(document).read())
 
 
-class _Reader:
+class _ClaimReader:
     """Reads the claims of one document."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
         self._lines = Lines(document.text)
         self._blocks = [b for b in document.blocks if b.kind in ("fence", "indented", "html")]
-        self._ends = [block.end for block in self._blocks]
+        self._in_block = inside_of((block.start, block.end) for block in self._blocks)
         self._past = PastText(document)
 
     def read(self) -> Iterator[Claim]:
@@ -409,7 +409,3 @@ class _Reader:
         self, kind: ClaimKind, name: str, line: int, call: str = "", *, is_full: bool = False
     ) -> Claim:
         return Claim(kind, name, line, self._lines.start_of(line), call, is_full)
-
-    def _in_block(self, offset: int) -> bool:
-        number = bisect_right(self._ends, offset)
-        return number < len(self._blocks) and self._blocks[number].start <= offset

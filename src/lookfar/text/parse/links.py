@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from lookfar.common.lines import inside_of
 from lookfar.model import Block, Link
 
 # One letter before the colon is a Windows drive, not a scheme.
@@ -42,20 +42,8 @@ def is_external(target: str) -> bool:
 
 def outside_of(blocks: Iterable[Block]) -> Callable[[int], bool]:
     """Return a function that says whether an offset is outside of all blocks."""
-    starts: list[int] = []
-    ends: list[int] = []
-    for block in sorted(blocks, key=lambda block: block.start):
-        if ends and block.start < ends[-1]:
-            ends[-1] = max(ends[-1], block.end)
-        else:
-            starts.append(block.start)
-            ends.append(block.end)
-
-    def is_outside(offset: int) -> bool:
-        at = bisect_right(starts, offset) - 1
-        return at < 0 or offset >= ends[at]
-
-    return is_outside
+    is_inside = inside_of((block.start, block.end) for block in blocks)
+    return lambda offset: not is_inside(offset)
 
 
 def sort_links(links: Iterable[Link]) -> tuple[Link, ...]:

@@ -13,14 +13,13 @@ most events are not needed, and the loop over the events takes most of the time.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyromark
 from pyromark import Options
 
-from lookfar.common.lines import Lines
+from lookfar.common.lines import Lines, inside_of
 from lookfar.model import Block, BlockKind, Document, Link, LinkKind
 from lookfar.text.normalise import ByteOffsets
 from lookfar.text.parse import frontmatter
@@ -173,10 +172,12 @@ def parse(uri: str, text: str) -> Document:
         warnings = (*warnings, "the Markdown parser failed here: read as plain text")
         scan = _Scan(collect_prose=False)
 
-    place = _Placement(text, body, ByteOffsets(source))
+    offsets = ByteOffsets(source)
+    place = _Placement(text, body, offsets)
     sections = build_sections(place.headings(scan.headings), text, Lines(text), body)
     blocks, links = place.blocks(scan.blocks), place.links(scan.links)
-    is_prose = place.prose_test(scan.prose)
+    char = offsets.char
+    is_prose = inside_of((char(start), char(end)) for start, end in scan.prose)
     fields = tuple((field.name, field.value) for field in spelled_fields if is_prose(field.offset))
     inline_tags = [name for offset, name in spelled_tags if is_prose(offset)]
     labels: tuple[str, ...] = ()
@@ -364,17 +365,6 @@ class _Placement:
                 links.append(Link(kind, target, anchor, " ".join(text.split()), begin, stop))
         links.sort(key=lambda link: link.start)
         return tuple(links)
-
-    def prose_test(self, prose: list[tuple[int, int]]) -> Callable[[int], bool]:
-        """Return a function that says whether an offset of the source is in prose."""
-        starts = [self._char(start) for start, _ in prose]
-        ends = [self._char(end) for _, end in prose]
-
-        def is_prose(offset: int) -> bool:
-            index = bisect_right(starts, offset) - 1
-            return index >= 0 and offset < ends[index]
-
-        return is_prose
 
     def _lines(self, start_byte: int, end_byte: int) -> tuple[int, int]:
         """Extend a range to whole lines, to include quote marks and indentation."""
