@@ -101,7 +101,14 @@ def epoch_fingerprint(settings: Settings, embedder: Embedder | None) -> str:
     model = embedder.fingerprint if embedder else WITHOUT_MODEL
     fields = " ".join((*FIELDS, *PAGE_FIELDS))
     sizes = sizes_from(settings)
-    cutting = f"calls {CALLS}; chunking {CHUNKING}; code {CODE_CHUNKING}; {sizes}"
+    # Written out, because every index has a hash of this text.
+    cutting = (
+        f"calls {CALLS}; chunking {CHUNKING}; code {CODE_CHUNKING}; Sizes("
+        f"max_tokens={sizes.max_tokens}, hard_max_tokens={sizes.hard_max_tokens},"
+        f" min_tokens={sizes.min_tokens}, overlap_tokens={sizes.overlap_tokens},"
+        f" merge_small={sizes.merge_small}, code_max_tokens={sizes.code_max_tokens},"
+        f" code_overlap_tokens={sizes.code_overlap_tokens}, part_tokens={sizes.part_tokens})"
+    )
     cutting += " upwards" * sizes.merge_upwards
     cutting += " split blocks" * sizes.split_blocks + " by length" * (not sizes.by_definitions)
     cutting += " in characters" * sizes.by_length

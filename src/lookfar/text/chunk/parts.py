@@ -12,7 +12,7 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -49,28 +49,22 @@ class Sizes:
     overlap_tokens: int = 0
     """A part repeats about this much of the one before it."""
     merge_small: bool = True
-    with_headings: bool = field(default=True, repr=False)
-    """Whether a section's first chunk begins with its heading.
-
-    Not in the repr, which is part of the fingerprint of existing indexes.
-    """
+    with_headings: bool = True
+    """Whether a section's first chunk begins with its heading."""
     code_max_tokens: int = 0
     """Maximum for chunks of code; 0 for the general maximum."""
     code_overlap_tokens: int = -1
     """Overlap of parts of code; -1 for the general overlap."""
     part_tokens: int = 0
     """A part of a section of several chunks is filled up to this; 0 for ``max_tokens``."""
-    split_blocks: bool = field(default=False, repr=False)
-    """Split a code block or table that is larger than a chunk.
-
-    Not in the repr, which is part of the fingerprint of existing indexes.
-    """
-    by_definitions: bool = field(default=True, repr=False)
-    """Split code along its definitions, instead of by length alone. Not in the repr either."""
-    merge_upwards: bool = field(default=False, repr=False)
-    """Merge a small section only into the chunk of its parent heading. Not in the repr either."""
-    by_length: bool = field(default=False, repr=False)
-    """Count four characters as one token, instead of asking the model. Not in the repr either."""
+    split_blocks: bool = False
+    """Split a code block or table that is larger than a chunk."""
+    by_definitions: bool = True
+    """Split code along its definitions, instead of by length alone."""
+    merge_upwards: bool = False
+    """Merge a small section only into the chunk of its parent heading."""
+    by_length: bool = False
+    """Count four characters as one token, instead of asking the model."""
 
 
 @dataclass(frozen=True, slots=True)
