@@ -65,6 +65,15 @@ class Card:
     needs: str
     """Modules after the pooling, which the ONNX file must include; usually empty."""
 
+    def __str__(self) -> str:
+        """Return the text of which the fingerprint of every vector has a hash."""
+        return (
+            f"Card(pooling={self.pooling!r}, dimensions={self.dimensions},"
+            f" max_tokens={self.max_tokens}, limit={self.limit}, pad={self.pad},"
+            f" query_prefix={self.query_prefix!r}, passage_prefix={self.passage_prefix!r},"
+            f" needs={self.needs!r})"
+        )
+
 
 def read_card(folder: Path, name: str = "") -> Card:
     """Read the configuration; some prefixes are known by the model's ``name`` on the hub."""
