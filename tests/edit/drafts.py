@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from lookfar.common.target import Target
-from lookfar.edit.place import Place, find
+from lookfar.edit.place import NamedPart, find
 from lookfar.edit.sections import Draft, Verified, verify
 from lookfar.edit.shape import Shape
 from lookfar.model import Document, Section
@@ -100,12 +100,12 @@ def read(raw: bytes) -> Document:
 
 
 def made(
-    raw: bytes, section: Section | None, edit: Callable[[Document, Place], Draft]
+    raw: bytes, section: Section | None, edit: Callable[[Document, NamedPart], Draft]
 ) -> tuple[bytes, Verified]:
     """The bytes that an edit of a section leads to, if the parser agrees."""
     shape = Shape("a.md", raw)
     document = parse("a.md", shape.text)
-    place = find(document, Target("a.md")) if section is None else Place(section.span, section)
+    place = find(document, Target("a.md")) if section is None else NamedPart(section.span, section)
     draft = edit(document, place)
     changed = shape.apply(draft.changes)
     return changed, verify(document, draft, Shape("a.md", changed).text)

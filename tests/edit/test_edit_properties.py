@@ -17,7 +17,7 @@ from lookfar.common.lines import Lines
 from lookfar.common.target import Target
 from lookfar.edit import rules, sections
 from lookfar.edit.headings import check_title
-from lookfar.edit.place import Place, find
+from lookfar.edit.place import NamedPart, find
 from lookfar.edit.sections import tidy, verify
 from lookfar.edit.shape import Change, Shape, apply_changes
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, LookfarError
@@ -86,7 +86,7 @@ def test_all_outside_of_the_edited_section_is_byte_identical(
     op = data.draw(st.sampled_from(["replace", "append", "insert", "rename", "delete", "whole"]))
     before, after = around(raw, section)
 
-    def edit(document: Document, place: Place) -> sections.Draft:
+    def edit(document: Document, place: NamedPart) -> sections.Draft:
         if op == "replace":
             return sections.replace(document, place, text, whole=False)
         if op == "whole":
@@ -157,7 +157,7 @@ def test_replacing_text_with_itself_changes_no_byte(raw: bytes, end: bytes) -> N
     for section in titled(document):
         inner = [item for item in document.sections if item.parent == section.ordinal]
         own = min((item.span.start for item in inner), default=section.span.end)
-        place, span = Place(section.span, section), section.span
+        place, span = NamedPart(section.span, section), section.span
         for whole, start, stop in ((False, section.body, own), (True, span.start, span.end)):
             if stop < len(text) and not text[:stop].endswith("\n\n"):
                 continue  # There a blank line is put between it and what follows.

@@ -12,7 +12,7 @@ import pytest
 from lookfar import Hit, Library, Span
 from lookfar.errors import InvalidArgument, NotFound
 from lookfar.evaluate import Judged, Relevant, evaluate
-from lookfar.evaluate.measure import Place, hash_question, ranked_targets, unindexed_place
+from lookfar.evaluate.measure import TargetSpan, hash_question, ranked_targets, unindexed_place
 from lookfar.model import Filters
 
 SETTINGS = {"embed.provider": "hash", "chunk.merge_small": False, "chunk.min_tokens": 0}
@@ -38,8 +38,10 @@ def hit(uri: str, start: int = 0, end: int = 10, collection: str = "c") -> Hit:
     )
 
 
-def place(target: str, uri: str, span: tuple[int, int] | None = None, where: str = "c") -> Place:
-    return Place(target, where, uri, Span(*span, 1, 1) if span else None)
+def place(
+    target: str, uri: str, span: tuple[int, int] | None = None, where: str = "c"
+) -> TargetSpan:
+    return TargetSpan(target, where, uri, Span(*span, 1, 1) if span else None)
 
 
 def names(ranked: list[str]) -> str:
@@ -66,7 +68,7 @@ def names(ranked: list[str]) -> str:
         ([place("A", "a")], [], ""),
     ],
 )
-def test_ranks(places: list[Place], hits: list[Hit], ranked: str) -> None:
+def test_ranks(places: list[TargetSpan], hits: list[Hit], ranked: str) -> None:
     assert names(ranked_targets(places, hits)) == ranked
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.store.catalogue import graph
-from lookfar.store.catalogue.link_names import Candidates, Origin, Target
+from lookfar.store.catalogue.link_names import Candidates, Origin, LinkTarget
 from lookfar.store.sqlite import write_session
 from store.shelf import Shelf, change_row, rows_of
 
@@ -198,7 +198,7 @@ def test_leads_follow_a_change(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) ->
     resolved: list[str] = []
     resolve = Candidates.resolve
 
-    def note(self: Candidates, origin: Origin, kind: str, target: str) -> Target | None:
+    def note(self: Candidates, origin: Origin, kind: str, target: str) -> LinkTarget | None:
         resolved.append(target)
         return resolve(self, origin, kind, target)
 

@@ -20,7 +20,7 @@ from lookfar.common.target import Target
 from lookfar.edit import rules, sections
 from lookfar.edit.document_files import MAX_BYTES
 from lookfar.edit.headings import check_title
-from lookfar.edit.place import Place, find
+from lookfar.edit.place import NamedPart, find
 from lookfar.edit.relink import Backlinks, find_broken_links
 from lookfar.edit.rename_document import LinkIndex, NoLinks, find_new_uri, plan_rename
 from lookfar.edit.templates import Templates
@@ -238,7 +238,7 @@ class Editor:
             start, end = draft.span
             work.place = (), (min(start, len(text)), min(end, len(text)))
 
-    def _draft(self, document: Document, place: Place, edit: Edit) -> sections.Draft:
+    def _draft(self, document: Document, place: NamedPart, edit: Edit) -> sections.Draft:
         if edit.op == "replace":
             return sections.replace(document, place, edit.text, whole=edit.whole)
         if edit.op == "append":
@@ -400,7 +400,7 @@ class Editor:
         return warnings
 
 
-def _check_expected(work: Work, place: Place, expected: str) -> None:
+def _check_expected(work: Work, place: NamedPart, expected: str) -> None:
     """Raise ``Conflict`` unless the document or the part has the hash that the caller read."""
     if not expected:
         return

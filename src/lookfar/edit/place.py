@@ -31,7 +31,7 @@ _PREAMBLE = ("",)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NamedPart:
     """A section, a span that is not a section, or the whole document."""
 
     span: Span
@@ -42,7 +42,7 @@ class Place:
     """The text between the front matter and the first heading, which may be blank."""
 
 
-def find(document: Document, target: Target, path: str | Sequence[str] = ()) -> Place:
+def find(document: Document, target: Target, path: str | Sequence[str] = ()) -> NamedPart:
     """Return the part that ``path`` or else ``target`` names, or the whole document.
 
     ``path`` is a complete heading path and is compared with case.
@@ -51,25 +51,25 @@ def find(document: Document, target: Target, path: str | Sequence[str] = ()) -> 
     if not isinstance(path, str) and tuple(path) == _PREAMBLE:
         starts = (section.span.start for section in document.sections if section.level)
         end = min(starts, default=len(document.text))
-        return Place(lines.span(document.body, end), preamble=True)
+        return NamedPart(lines.span(document.body, end), preamble=True)
     if path:
         section = _find_path(document, path)
-        return Place(section.span, section)
+        return NamedPart(section.span, section)
     if target.heading.startswith("^"):
         block = find_block(document, target.heading)
-        return Place(lines.span(block.start, block.end))
+        return NamedPart(lines.span(block.start, block.end))
     if target.heading:
         section = _find_heading(document, target.heading)
-        return Place(section.span, section)
+        return NamedPart(section.span, section)
     if target.lines is not None:
-        return Place(_find_lines(document, lines, *target.lines))
+        return NamedPart(_find_lines(document, lines, *target.lines))
     if target.chars is not None:
         start, end = _find_citation(document, lines, *target.chars, target.sha256)
-        return Place(lines.span(start, end))
-    return Place(lines.span(0, len(document.text)), everything=True)
+        return NamedPart(lines.span(start, end))
+    return NamedPart(lines.span(0, len(document.text)), everything=True)
 
 
-def require_section(place: Place, operation: str) -> Section:
+def require_section(place: NamedPart, operation: str) -> Section:
     """Return the section of a place; ``InvalidArgument`` if it is not one."""
     if place.section is None:
         raise InvalidArgument(

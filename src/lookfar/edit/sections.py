@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, get_args
 
 from lookfar.edit.headings import DEEPEST, check_title, respell
-from lookfar.edit.place import Place, require_section
+from lookfar.edit.place import NamedPart, require_section
 from lookfar.edit.shape import Change, Piece
 from lookfar.errors import Conflict, InvalidArgument
 from lookfar.model import Document, Link, Position, Section
@@ -62,7 +62,7 @@ class Verified:
 # -- operations --------------------------------------------------------------
 
 
-def replace(document: Document, place: Place, text: str, *, whole: bool) -> Draft:
+def replace(document: Document, place: NamedPart, text: str, *, whole: bool) -> Draft:
     """Replace a section's own text, or with ``whole`` the section with its subsections."""
     new = tidy(text)
     if place.section is not None:
@@ -82,7 +82,7 @@ def replace(document: Document, place: Place, text: str, *, whole: bool) -> Draf
     return _replace_span(document, start, end, _verbatim(text, lines=lines))
 
 
-def append(document: Document, place: Place, text: str) -> Draft:
+def append(document: Document, place: NamedPart, text: str) -> Draft:
     """Add text to a section before its subsections, after a span, or at the end."""
     new = tidy(text)
     if not new:
@@ -104,7 +104,7 @@ def append(document: Document, place: Place, text: str) -> Draft:
 
 
 def insert(
-    document: Document, place: Place, heading: str, text: str, level: int, position: Position
+    document: Document, place: NamedPart, heading: str, text: str, level: int, position: Position
 ) -> Draft:
     """Insert a new section below a heading, or beside one."""
     title, new = check_title(heading), tidy(text)
@@ -144,7 +144,7 @@ def insert(
 
 
 def move(
-    document: Document, place: Place, beside_or_parent: Section | None, position: Position
+    document: Document, place: NamedPart, beside_or_parent: Section | None, position: Position
 ) -> Draft:
     """Move a section with its subsections, and adapt their levels."""
     text, sections = document.text, _sections(document)
@@ -197,7 +197,7 @@ def move(
     return Draft(changes, tuple(entries), edited=index)
 
 
-def delete(document: Document, place: Place) -> Draft:
+def delete(document: Document, place: NamedPart) -> Draft:
     """Remove a section with its subsections, or a span."""
     if place.section is None:
         if place.everything:
@@ -209,7 +209,7 @@ def delete(document: Document, place: Place) -> Draft:
     return Draft((change,), tuple(_entries(remaining)))
 
 
-def rename(document: Document, place: Place, heading: str) -> Draft:
+def rename(document: Document, place: NamedPart, heading: str) -> Draft:
     """Give a section another title."""
     section = require_section(place, "Renaming")
     title = check_title(heading)
@@ -433,7 +433,7 @@ def _replace_own(document: Document, section: Section, new: str, *, keep: bool) 
     return Draft((change,), tuple(entries), edited=index)
 
 
-def _replace_preamble(document: Document, place: Place, new: str, *, keep: bool) -> Draft:
+def _replace_preamble(document: Document, place: NamedPart, new: str, *, keep: bool) -> Draft:
     """Replace the text before the first heading, or with ``keep`` add to it."""
     text, body, end = document.text, place.span.start, place.span.end
     first, last = _core(text, body, end)

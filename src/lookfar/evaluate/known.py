@@ -69,7 +69,7 @@ def known_items(
     ]
     documents = [item for item in items if not _is_code(item)]
     code = [item for item in items if _is_code(item)]
-    pages = _Reader(library)
+    pages = _PageReader(library)
     counts = _count_words(documents, pages, seed)
     makers: dict[str, Iterator[Judged]] = {
         "heading": _make_from_headings(documents, seed),
@@ -120,7 +120,7 @@ class _Counts(NamedTuple):
     sentences: Counter[str]
 
 
-class _Reader:
+class _PageReader:
     """Reads pages as they are indexed, each once."""
 
     def __init__(self, library: Library) -> None:
@@ -164,7 +164,7 @@ def _extract_prose(page: Page) -> list[str]:
     return sentences
 
 
-def _count_words(items: Sequence[_Item], pages: _Reader, seed: int) -> _Counts:
+def _count_words(items: Sequence[_Item], pages: _PageReader, seed: int) -> _Counts:
     counts = _Counts(Counter(), Counter())
     for item in islice(_shuffle(items, seed, "count"), _PAGES_COUNTED):
         sentences = pages.prose(item)
@@ -191,7 +191,7 @@ def _make_from_headings(items: Sequence[_Item], seed: int) -> Iterator[Judged]:
 
 
 def _make_from_sentences(
-    kind: str, items: Sequence[_Item], pages: _Reader, counts: _Counts, seed: int
+    kind: str, items: Sequence[_Item], pages: _PageReader, counts: _Counts, seed: int
 ) -> Iterator[Judged]:
     for item in _shuffle(items, seed, kind):
         sentences = pages.prose(item)

@@ -98,7 +98,7 @@ def _folder_name(settings: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TargetSpan:
     """Where a relevant target is."""
 
     target: str
@@ -116,7 +116,7 @@ class Place:
         )
 
 
-def ranked_targets(targets: Sequence[Place], hits: Sequence[Hit]) -> list[str]:
+def ranked_targets(targets: Sequence[TargetSpan], hits: Sequence[Hit]) -> list[str]:
     """Return the targets that the hits touch, in order, each once; other hits get a placeholder.
 
     If only whole documents are relevant, hits of one document share a rank.
@@ -165,9 +165,9 @@ class TargetFinder:
         """Every target among files that was looked for."""
         self.count_found = 0
 
-    def find(self, question: Judged) -> tuple[list[Place], tuple[str, ...]]:
+    def find(self, question: Judged) -> tuple[list[TargetSpan], tuple[str, ...]]:
         """Return the places of all relevant targets, and the targets that are missing."""
-        places: list[Place] = []
+        places: list[TargetSpan] = []
         missing: list[str] = []
         for item in question.relevant:
             try:
@@ -182,7 +182,7 @@ class TargetFinder:
                 missing += [] if matches else [item.target]
         return places, tuple(missing)
 
-    def _find_target(self, text: str) -> list[Place]:
+    def _find_target(self, text: str) -> list[TargetSpan]:
         if text.startswith(SCHEME):
             name, target = parse_address(text)
             return self._locate(text, [(name, target.uri)], target)
@@ -194,8 +194,8 @@ class TargetFinder:
 
     def _locate(
         self, text: str, documents: Sequence[tuple[str, str]], target: Target
-    ) -> list[Place]:
-        places: list[Place] = []
+    ) -> list[TargetSpan]:
+        places: list[TargetSpan] = []
         for name, uri in documents:
             page = self._read_page(name, uri)
             if page is None:
@@ -208,7 +208,7 @@ class TargetFinder:
                     span = locate(_as_document(page), target)[1]
                 except NotFound:
                     continue
-            places.append(Place(text, name, uri, span))
+            places.append(TargetSpan(text, name, uri, span))
         return places
 
     def _read_page(self, name: str, uri: str) -> Page | None:
@@ -222,15 +222,15 @@ class TargetFinder:
         return self._pages[name, uri]
 
 
-def unindexed_place(text: str) -> Place:
+def unindexed_place(text: str) -> TargetSpan:
     """Return the place of a target that is not among the indexed files, such as a commit.
 
     A part of a document stays a part, so that the question is ranked the same way.
     """
     target = parse_address(text)[1] if text.startswith(SCHEME) else parse_target(text, exists=False)
     if target.heading or target.lines or target.chars:
-        return Place(text, "", target.uri, Span(0, 0, 0, 0))
-    return Place(text, "", text, None)
+        return TargetSpan(text, "", target.uri, Span(0, 0, 0, 0))
+    return TargetSpan(text, "", text, None)
 
 
 def _as_document(page: Page) -> Document:
@@ -330,7 +330,7 @@ def _warm_up(search: _Search, judged: Sequence[Judged], k: int) -> tuple[str, ..
 
 def _find_targets(
     library: Library, judged: Sequence[Judged], as_of: int | None
-) -> list[tuple[list[Place], tuple[str, ...]]]:
+) -> list[tuple[list[TargetSpan], tuple[str, ...]]]:
     finder = TargetFinder(library, as_of)
     places = [finder.find(question) for question in judged]
     if finder.requested and not finder.count_found:
@@ -350,7 +350,7 @@ def _depth_for_documents(library: Library, k: int) -> int:
 
 def _score(
     question: Judged,
-    targets: Sequence[Place],
+    targets: Sequence[TargetSpan],
     missing: tuple[str, ...],
     hits: Sequence[Hit],
     k: int,

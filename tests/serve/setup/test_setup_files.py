@@ -18,7 +18,7 @@ from lookfar.errors import Conflict
 from lookfar.serve.setup import edits, jsonc
 from lookfar.serve.setup.backups import Backups
 from lookfar.serve.setup.clients import BY_NAME, CLIENTS
-from lookfar.serve.setup.edits import Edit, Target
+from lookfar.serve.setup.edits import ClientFile, Edit
 from lookfar.serve.setup.machine import Machine
 from serve.setup.configs import APPLE, KEYS, LINUX, PROJECT, SAMPLES, WINDOWS
 from serve.setup.insertions import only_inserted
@@ -379,7 +379,7 @@ def test_a_hard_linked_file_is_refused(own_home: Path, setup: Setup) -> None:
 def test_a_file_changed_before_confirmation_is_not_overwritten(tmp_path: Path) -> None:
     path = write_file(tmp_path / "x" / "mcp.json", b"{}")
     backups = Backups(tmp_path / "kept")
-    target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
+    target = ClientFile("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
     with pytest.raises(Conflict):
         backups.apply(Edit(target, b"{ }", b'{"mcpServers": {}}'))
     with pytest.raises(Conflict):
@@ -404,7 +404,7 @@ def test_a_file_created_at_the_last_moment_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_file(tmp_path / "x" / "mcp.json", b"theirs")
-    target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
+    target = ClientFile("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
     monkeypatch.setattr(edits, "read", lambda _: None)  # As seen just before it appeared.
     with pytest.raises(Conflict):
         Backups(tmp_path / "kept").apply(Edit(target, None, b"ours"))
@@ -415,7 +415,7 @@ def test_a_file_created_at_the_last_moment_is_not_overwritten(
 def test_a_created_file_that_was_changed_is_not_removed(tmp_path: Path) -> None:
     path = tmp_path / "x" / "mcp.json"
     backups = Backups(tmp_path / "kept")
-    target = Target("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
+    target = ClientFile("cursor", "Cursor", "user", path, "json", ("mcpServers", "lookfar"))
     backups.apply(Edit(target, None, b"{}"))
     (record,) = backups.list_records()
     undo = backups.plan_undo(record)
@@ -588,6 +588,6 @@ def test_only_the_difference_of_a_very_long_line_is_shown(own_home: Path, report
 
 
 def test_find_entry_returns_our_entry() -> None:
-    target = Target("x", "X", "user", Path("x"), "json", ("s", "k"))
+    target = ClientFile("x", "X", "user", Path("x"), "json", ("s", "k"))
     assert edits.find_entry(target, '{"s": {"k": {"a": 1}}}') == {"a": 1}
     assert not edits.has_entry(target, '{"s": 3}')

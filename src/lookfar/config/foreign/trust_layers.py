@@ -105,7 +105,7 @@ def _parse_json(text: str, path: Path) -> dict[str, Any]:
     return value
 
 
-class Place(NamedTuple):
+class ConfigFile(NamedTuple):
     """A file that may contain the configuration of a system."""
 
     path: Path
@@ -116,7 +116,7 @@ class Place(NamedTuple):
 
 def find_places(
     system: str, root: Path | None, env: Mapping[str, str], cwd: Path | None
-) -> list[Place]:
+) -> list[ConfigFile]:
     """Return the files of a system, weakest first, whether or not they exist."""
     finders = {
         "anvil": lambda: _anvil(root, cwd),
@@ -138,38 +138,38 @@ def _search_mcp_home(env: Mapping[str, str]) -> Path:
     return home_folder(env) / ".mcp" / "search"
 
 
-def _search_mcp(root: Path | None, env: Mapping[str, str]) -> Iterator[Place]:
-    yield Place(_search_mcp_home(env) / "config.json", "user")
+def _search_mcp(root: Path | None, env: Mapping[str, str]) -> Iterator[ConfigFile]:
+    yield ConfigFile(_search_mcp_home(env) / "config.json", "user")
     if root is not None:
         current = search_mcp_folder(root, env)
         shortened = [current.with_name(current.name[:length]) for length in _HASH_LENGTHS]
         for folder in reversed(shortened):
-            yield Place(folder / "config.json", "user")
+            yield ConfigFile(folder / "config.json", "user")
 
 
-def _ragdocs(root: Path | None, env: Mapping[str, str]) -> Iterator[Place]:
+def _ragdocs(root: Path | None, env: Mapping[str, str]) -> Iterator[ConfigFile]:
     folder = env.get("XDG_CONFIG_HOME", "")
     config_home = Path(folder) if os.path.isabs(folder) else home_folder(env) / ".config"
-    yield Place(config_home / "mcp-markdown-ragdocs" / "config.toml", "user")
+    yield ConfigFile(config_home / "mcp-markdown-ragdocs" / "config.toml", "user")
     yield from _in_project(root, PYPROJECT_FILE)
     yield from _in_project(root, RAGDOCS_FILE)
 
 
-def _anvil(root: Path | None, cwd: Path | None) -> Iterator[Place]:
+def _anvil(root: Path | None, cwd: Path | None) -> Iterator[ConfigFile]:
     """Its file is beside the documents, or where its command is started."""
     for folder in dict.fromkeys((cwd, root)):
         yield from _in_project(folder, ANVIL_FILE)
 
 
-def _document_db(root: Path | None, cwd: Path | None) -> Iterator[Place]:
+def _document_db(root: Path | None, cwd: Path | None) -> Iterator[ConfigFile]:
     """A ``.env`` file chooses a service, so one inside a folder that is served is not read."""
     if cwd is not None and (root is None or not cwd.resolve().is_relative_to(root.resolve())):
-        yield Place(cwd / ENV_FILE, "environment")
+        yield ConfigFile(cwd / ENV_FILE, "environment")
 
 
-def _in_project(root: Path | None, name: str) -> Iterator[Place]:
+def _in_project(root: Path | None, name: str) -> Iterator[ConfigFile]:
     if root is not None:
-        yield Place(root / name, "project", root)
+        yield ConfigFile(root / name, "project", root)
 
 
 @dataclass(slots=True)
@@ -180,7 +180,7 @@ class Foreign:
     by_user: bool
     """Whether the user chose the toolset, not a file of the folder."""
     checked: list[Checked] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    places: list[ConfigFile] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     notes: list[ForeignNote] = field(default_factory=list)
     key: str = ""
@@ -260,7 +260,7 @@ def read_foreign(
 # --- files and variables ------------------------------------------------------------------------
 
 
-def _read_file(foreign: Foreign, place: Place) -> None:
+def _read_file(foreign: Foreign, place: ConfigFile) -> None:
     """Add the settings of one file, if there is one."""
     path, system = place.path, SYSTEMS[foreign.system]
     try:
@@ -288,7 +288,7 @@ def _read_file(foreign: Foreign, place: Place) -> None:
     _add(foreign, config, place.layer, lambda _: str(path), system.title)
 
 
-def _leaves_folder(place: Place) -> bool:
+def _leaves_folder(place: ConfigFile) -> bool:
     """Tell whether a folder between the root and its file is a symbolic link."""
     if place.root is None:
         return False
@@ -309,7 +309,7 @@ def _take_env_file(foreign: Foreign, config: dict[str, Any], place: str) -> dict
     return {name: value for name, value in config.items() if name in known}
 
 
-def _drop_own_root(config: dict[str, Any], place: Place) -> dict[str, Any]:
+def _drop_own_root(config: dict[str, Any], place: ConfigFile) -> dict[str, Any]:
     """Drop MSRL's ``vaultRoot`` where it names the folder that is served."""
     vault = config.get("vaultRoot")
     if place.root is None or not isinstance(vault, str) or "\0" in vault:

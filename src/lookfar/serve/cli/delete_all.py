@@ -33,7 +33,7 @@ _ONLY_COPIES: Final = {
 }
 
 
-class _Place(NamedTuple):
+class _Removable(NamedTuple):
     kind: str
     path: Path
 
@@ -75,32 +75,32 @@ def delete_everything(
     _report(removed, kept, size, dry_run=dry_run, as_json=as_json)
 
 
-def _list_places(settings: Settings) -> Iterator[_Place]:
+def _list_places(settings: Settings) -> Iterator[_Removable]:
     own = data_dir()
-    yield from (_Place("index", path) for path in _list_collections(Path(settings.index.dir)))
+    yield from (_Removable("index", path) for path in _list_collections(Path(settings.index.dir)))
     for folder in _list_copies(settings):
-        yield from (_Place("index", path) for path in _list_collections(folder))
+        yield from (_Removable("index", path) for path in _list_collections(folder))
     yield from (
-        _Place("database", path) for path in _list_collections(Path(settings.documents.dir))
+        _Removable("database", path) for path in _list_collections(Path(settings.documents.dir))
     )
     outside = Path(settings.outside.dir)
-    yield from (_Place("source", path) for path in Shelf(outside).list_places())
+    yield from (_Removable("source", path) for path in Shelf(outside).list_places())
     if (outside / FOLDER_NAME).is_dir():
-        yield _Place("source", outside / FOLDER_NAME)
+        yield _Removable("source", outside / FOLDER_NAME)
     if settings.origin["memory.dir"] == "default":
-        yield from (_Place("memories", path) for path in list_folder(own / "memory"))
+        yield from (_Removable("memories", path) for path in list_folder(own / "memory"))
     if settings.origin["embed.models_dir"] == "default" and (own / "models").exists():
-        yield _Place("models", own / "models")
+        yield _Removable("models", own / "models")
     tokens = tokens_file(settings.serve)
     for path in (tokens, tokens.with_name(f".{tokens.name}.lock")):
         if path.exists():
-            yield _Place("tokens", path)
+            yield _Removable("tokens", path)
     log = endpoint.daemon_log_path()
-    yield from (_Place("log", path) for path in list_folder(log.parent, f"{log.name}*"))
+    yield from (_Removable("log", path) for path in list_folder(log.parent, f"{log.name}*"))
     if (runtime := endpoint.runtime_path()).exists():
-        yield _Place("daemon", runtime)
+        yield _Removable("daemon", runtime)
     if (backups := own / "setup").exists() and not _has_setup_records():
-        yield _Place("setup", backups)
+        yield _Removable("setup", backups)
 
 
 def _list_copies(settings: Settings) -> list[Path]:
@@ -145,7 +145,9 @@ def _list_kept(settings: Settings) -> Iterator[_Kept]:
     yield _Kept("other places", "indexes in folders that were given with --index-dir")
 
 
-def _confirm(places: list[_Place], wanted: dict[str, bool], *, yes: bool, as_json: bool) -> None:
+def _confirm(
+    places: list[_Removable], wanted: dict[str, bool], *, yes: bool, as_json: bool
+) -> None:
     """Ask about everything, and on a terminal about databases and memories on their own."""
     indexes = sum(place.kind == "index" for place in places)
     question = (
@@ -166,7 +168,7 @@ def _confirm(places: list[_Place], wanted: dict[str, bool], *, yes: bool, as_jso
             wanted[kind] = click.confirm(question.format(how_many(count, noun)), err=True)
 
 
-def _remove(place: _Place) -> None:
+def _remove(place: _Removable) -> None:
     from lookfar.store.sqlite.store import CollectionStore
 
     if place.kind in ("index", "database"):
@@ -186,7 +188,7 @@ def _remove_empty_folders(settings: Settings) -> None:
 
 
 def _report(
-    removed: list[_Place], kept: list[_Kept], size: int, *, dry_run: bool, as_json: bool
+    removed: list[_Removable], kept: list[_Kept], size: int, *, dry_run: bool, as_json: bool
 ) -> None:
     if as_json:
         shape: dict[str, Any] = {

@@ -29,7 +29,7 @@ from lookfar.serve.daemon.project import project_root
 from lookfar.serve.setup import edits
 from lookfar.serve.setup.backups import Backups, Record
 from lookfar.serve.setup.clients import BY_NAME, CLIENTS, ENTRY, WORKSPACE, Client, Scope
-from lookfar.serve.setup.edits import Edit, Target
+from lookfar.serve.setup.edits import ClientFile, Edit
 from lookfar.serve.setup.machine import Machine, find_launcher
 from lookfar.serve.setup.trial import Trial
 from lookfar.serve.show import progress
@@ -143,13 +143,13 @@ class SetupFlow:
         if path is None:
             why = "has no settings file in a project" if self._project else "needs a project"
             self._report.add_failure(
-                Target(client.name, client.title, scope, Path(), client.format),
+                ClientFile(client.name, client.title, scope, Path(), client.format),
                 InvalidArgument(
                     f"{client.title} {why}.", hint="Omit --scope project, or name a folder."
                 ),
             )
             return None
-        target = Target(client.name, client.title, scope, path, client.format)
+        target = ClientFile(client.name, client.title, scope, path, client.format)
         if target.real in seen:
             return None
         seen.add(target.real)
@@ -164,7 +164,7 @@ class SetupFlow:
             self._report.add_failure(target, error)
             return None
 
-    def _plan(self, client: Client, target: Target) -> Edit:
+    def _plan(self, client: Client, target: ClientFile) -> Edit:
         before = edits.read(target.real)
         text = edits.decode(target, before)
         target = replace(target, keys=client.entry_keys(edits.parse(target, text)))
@@ -217,7 +217,7 @@ class SetupFlow:
             return
         for name in self._guide_files(served, skill):
             path = self._project / name
-            target = Target(SNIPPET, name, "project", path, "skill" if skill else "markdown")
+            target = ClientFile(SNIPPET, name, "project", path, "skill" if skill else "markdown")
             if target.real in seen:
                 continue
             seen.add(target.real)
@@ -251,7 +251,7 @@ class SetupFlow:
                 "Mention Lookfar to the agent after a grep that finds nothing?",
             ),
         ):  # fmt: skip
-            target = Target("claude-code", title, scope, path, format, keys)  # type: ignore[arg-type]
+            target = ClientFile("claude-code", title, scope, path, format, keys)  # type: ignore[arg-type]
             try:
                 before = edits.read(target.real)
                 after = edits.put_entry(target, edits.decode(target, before), entry)
@@ -290,7 +290,7 @@ class SetupFlow:
                 with progress.show_progress(self._project.name, quiet=self._as_json):
                     report = folder.index()
         except LookfarError as error:
-            target = Target("index", str(self._project), "project", self._project, "markdown")
+            target = ClientFile("index", str(self._project), "project", self._project, "markdown")
             self._report.add_failure(target, error)
             return None, []
         if not self._as_json:
@@ -313,7 +313,9 @@ class SetupFlow:
                 with progress.show_fetch("Indexing", "indexed") as on_package:
                     library.outside.packages(on_package=on_package)
         except LookfarError as error:
-            target = Target("packages", str(self._project), "project", self._project, "markdown")
+            target = ClientFile(
+                "packages", str(self._project), "project", self._project, "markdown"
+            )
             self._report.add_failure(target, error)
             return
         self._report.say(f"{how_many(len(found), 'package')} indexed; kept up to date from now on.")

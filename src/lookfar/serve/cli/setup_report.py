@@ -10,7 +10,7 @@ import click
 from lookfar.errors import LookfarError, how_many
 from lookfar.serve.cli.exits import write
 from lookfar.serve.setup import edits
-from lookfar.serve.setup.edits import Edit, Target
+from lookfar.serve.setup.edits import ClientFile, Edit
 from lookfar.serve.setup.machine import Machine
 from lookfar.serve.setup.trial import Trial
 from lookfar.serve.show.printable import safe_name, safe_text
@@ -33,7 +33,7 @@ _MESSAGES: Final = {
 class Step:
     """One file, and what was done with it."""
 
-    target: Target
+    target: ClientFile
     state: str
     edit: Edit | None = None
     error: LookfarError | None = None
@@ -78,7 +78,7 @@ class SetupReport:
             message = "deleted {}, which Lookfar had created."
         self.say(f"{step.target.title}: {message.format(path)}{note}")
 
-    def add_failure(self, target: Target, error: LookfarError) -> None:
+    def add_failure(self, target: ClientFile, error: LookfarError) -> None:
         self.steps.append(Step(target, "failed", error=error))
         self._complain(f"error {error.code}: {error.message}", error.hint)
 

@@ -21,7 +21,7 @@ from lookfar.common.folders import list_folder
 from lookfar.config import data_dir
 from lookfar.errors import Conflict, IndexCorrupt
 from lookfar.serve.setup import edits
-from lookfar.serve.setup.edits import Edit, Target
+from lookfar.serve.setup.edits import ClientFile, Edit
 from lookfar.store.ground import files
 
 _RECORD: Final = "record.json"
@@ -32,7 +32,7 @@ _ORIGINAL: Final = "original"
 class Record:
     """An edit that was applied. Stored as JSON, so the names of its fields are fixed."""
 
-    target: Target
+    target: ClientFile
     real: str
     before: str | None
     """The hash of the original bytes; None if there was no file."""
@@ -142,7 +142,7 @@ class Backups:
             target = shape.pop("target")
             target |= {"path": Path(target["path"]), "keys": tuple(target["keys"])}
             made = tuple(shape.pop("made"))
-            return Record(**shape, made=made, target=Target(**target))
+            return Record(**shape, made=made, target=ClientFile(**target))
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(home) from error
 

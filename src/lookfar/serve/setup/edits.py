@@ -46,7 +46,7 @@ _VARIABLES: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClientFile:
     """A settings file, and the keys under which Lookfar's entry is."""
 
     client: str
@@ -66,7 +66,7 @@ class Target:
 class Edit:
     """The content of a file before and after; None if there is no file."""
 
-    target: Target
+    target: ClientFile
     before: bytes | None
     after: bytes | None
     note: str = ""
@@ -117,7 +117,7 @@ def refuse_unwritable(path: Path) -> None:
             )
 
 
-def decode(target: Target, raw: bytes | None) -> str:
+def decode(target: ClientFile, raw: bytes | None) -> str:
     """Return the text of a file, without a byte order mark."""
     try:
         return (raw or b"").removeprefix(BOM).decode("utf-8")
@@ -136,7 +136,7 @@ def encode(raw: bytes | None, text: str) -> bytes:
         ) from None
 
 
-def parse(target: Target, text: str) -> Any:
+def parse(target: ClientFile, text: str) -> Any:
     try:
         if target.format == "toml":
             return tomllib.loads(text)
@@ -146,7 +146,7 @@ def parse(target: Target, text: str) -> Any:
     return {} if node is None else node.value
 
 
-def find_entry(target: Target, text: str) -> Any:
+def find_entry(target: ClientFile, text: str) -> Any:
     """Return our entry in a file; None if there is none."""
     value = parse(target, text)
     for key in target.keys:
@@ -154,7 +154,7 @@ def find_entry(target: Target, text: str) -> Any:
     return value
 
 
-def put_entry(target: Target, text: str, entry: Mapping[str, Any]) -> str:
+def put_entry(target: ClientFile, text: str, entry: Mapping[str, Any]) -> str:
     """Return the text with our part; other keys of an existing entry stay."""
     try:
         if target.format == "markdown":
@@ -176,7 +176,7 @@ def put_entry(target: Target, text: str, entry: Mapping[str, Any]) -> str:
         raise _invalid(target, str(error)) from None
 
 
-def drop_entry(target: Target, text: str) -> str:
+def drop_entry(target: ClientFile, text: str) -> str:
     """Return the text without our part."""
     try:
         if target.format in ("markdown", "skill", "agent"):
@@ -190,7 +190,7 @@ def drop_entry(target: Target, text: str) -> str:
         raise _invalid(target, str(error)) from None
 
 
-def has_entry(target: Target, text: str) -> bool:
+def has_entry(target: ClientFile, text: str) -> bool:
     if target.format in ("markdown", "skill", "agent"):
         return markdown.has(text)
     if target.format == "hook":
@@ -199,7 +199,7 @@ def has_entry(target: Target, text: str) -> bool:
     return find_entry(target, text) is not None
 
 
-def _put_file(target: Target, text: str) -> str:
+def _put_file(target: ClientFile, text: str) -> str:
     from lookfar.serve.mcp.skills import load_skill
 
     if text and not markdown.has(text):
@@ -214,7 +214,7 @@ def _is_our_hook(hook: Any) -> bool:
     return GREP_HINT in json.dumps(hook)
 
 
-def _invalid(target: Target, why: str) -> InvalidConfig:
+def _invalid(target: ClientFile, why: str) -> InvalidConfig:
     return InvalidConfig(
         f"{target.path} cannot be edited: {why}.",
         hint="Fix the file, or add Lookfar by hand. Nothing in it was changed.",

@@ -140,7 +140,7 @@ def resolve_links(
         absent_names.setdefault(name, []).append((way, whole))
     for name, ways in absent_names.items():
         path = link_names.Path.parse(absent)
-        target = link_names.Target(0, absent, "", path, tuple(ways))
+        target = link_names.LinkTarget(0, absent, "", path, tuple(ways))
         targets_by_name.setdefault(name, []).append(target)
     candidates = {name: link_names.Candidates(some) for name, some in targets_by_name.items()}
     resolved: dict[tuple[str, str, str], tuple[str, str]] = {}
@@ -227,8 +227,8 @@ def make_locator(connection: Connection, generation: int) -> Locate:
 
 def _find_targets(
     connection: Connection, generation: int, names: Iterable[str]
-) -> dict[str, list[link_names.Target]]:
-    targets: dict[str, list[link_names.Target]] = {}
+) -> dict[str, list[link_names.LinkTarget]]:
+    targets: dict[str, list[link_names.LinkTarget]] = {}
     for some in batches(sorted(names)):
         rows = connection.execute(
             "SELECT n.name, n.document, n.way, n.whole, d.uri, d.title"
@@ -243,12 +243,12 @@ def _find_targets(
     return targets
 
 
-def _make_targets(rows: Iterable[tuple[Any, ...]]) -> Iterator[link_names.Target]:
+def _make_targets(rows: Iterable[tuple[Any, ...]]) -> Iterator[link_names.LinkTarget]:
     for document, group in groupby(rows, itemgetter(1)):
         same = list(group)
         uri, title = same[0][4:]
         ways = tuple((way, whole) for _, _, way, whole, _, _ in same)
-        yield link_names.Target(document, uri, title, link_names.Path.parse(uri), ways)
+        yield link_names.LinkTarget(document, uri, title, link_names.Path.parse(uri), ways)
 
 
 # --- the whole graph ------------------------------------------------------------------------------

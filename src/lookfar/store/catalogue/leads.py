@@ -24,7 +24,7 @@ _MOST_HOLDERS: Final = 60_000
 Spans = Mapping[int, Sequence[tuple[int, int]]]
 
 
-class _Link(NamedTuple):
+class _KeptLink(NamedTuple):
     name: str
     kind: LinkKind
     target: str
@@ -36,7 +36,7 @@ class _Page(NamedTuple):
     """The links of one document that may lead to another one."""
 
     origin: Origin | None
-    links: tuple[_Link, ...]
+    links: tuple[_KeptLink, ...]
     resolved: dict[int, int | None]
     """The document that the link at this position leads to, where that was found out."""
 
@@ -126,7 +126,9 @@ class LeadReader:
             page.resolved[position] = None if best is None else best.document
 
 
-def _list_positions(links: Sequence[_Link], document: int, within: Spans | None) -> Iterable[int]:
+def _list_positions(
+    links: Sequence[_KeptLink], document: int, within: Spans | None
+) -> Iterable[int]:
     if within is None:
         return range(len(links))
     spans = within[document]
@@ -150,10 +152,10 @@ def _read_pages(
             some,
         )
     origins: dict[int, str] = {}
-    links: dict[int, list[_Link]] = {}
+    links: dict[int, list[_KeptLink]] = {}
     for document, uri, *link in rows:
         origins[document] = uri
-        links.setdefault(document, []).append(_Link._make(link))
+        links.setdefault(document, []).append(_KeptLink._make(link))
     return {
         document: _Page(locate(origins[document]), tuple(of_document), {})
         for document, of_document in links.items()

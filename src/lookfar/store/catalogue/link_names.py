@@ -168,7 +168,7 @@ class Path(NamedTuple):
         return cls(raw, whole, stem, folder if last in _INDEXES else stem, ending)
 
 
-class Target(NamedTuple):
+class LinkTarget(NamedTuple):
     """A document that has the name a link looks for."""
 
     document: int
@@ -202,20 +202,20 @@ def leads_by_path(source: str, kind: str, target: str, uri: str) -> bool:
     return only is not None and Candidates([only]).resolve(locate(source), kind, target) is not None
 
 
-def name_target(name: str, uri: str, title: str, aliases: Iterable[str]) -> Target | None:
+def name_target(name: str, uri: str, title: str, aliases: Iterable[str]) -> LinkTarget | None:
     """Return a document as a target for links to a name; None if it does not have the name."""
     ways = tuple((way, whole) for own, way, whole in list_names(uri, title, aliases) if own == name)
-    return Target(0, uri, title, Path.parse(uri), ways) if name and ways else None
+    return LinkTarget(0, uri, title, Path.parse(uri), ways) if name and ways else None
 
 
 class Candidates:
     """The documents that share one name; decides which of them a link leads to."""
 
-    def __init__(self, targets: Iterable[Target]) -> None:
+    def __init__(self, targets: Iterable[LinkTarget]) -> None:
         self._targets = tuple(targets)
-        self._matches: dict[tuple[str, str, str], list[tuple[Match, str, Target]]] = {}
+        self._matches: dict[tuple[str, str, str], list[tuple[Match, str, LinkTarget]]] = {}
 
-    def resolve(self, origin: Origin, kind: str, target: str) -> Target | None:
+    def resolve(self, origin: Origin, kind: str, target: str) -> LinkTarget | None:
         """Return the best match for a link, or ``None``."""
         if kind == "label":
             return self._find_label(origin, target)
@@ -234,7 +234,7 @@ class Candidates:
             return self._find_label(origin, target)  # In MyST, [text](label) is a link as well.
         return matches[0][2] if matches else None
 
-    def find_notes(self, target: str) -> list[Target]:
+    def find_notes(self, target: str) -> list[LinkTarget]:
         """Return the documents that a name means, seen from the root: all of the best level.
 
         If exactly one of them is spelled in the same case, only that one. A name without an
@@ -250,7 +250,7 @@ class Candidates:
         markdown = [other for other in best if other.path.ending in _MARKDOWN]
         return markdown if len(stems) == 1 and len(markdown) == 1 else best
 
-    def _find_label(self, origin: Origin, target: str) -> Target | None:
+    def _find_label(self, origin: Origin, target: str) -> LinkTarget | None:
         """Return the only document of the project, or the nearest one, that defines a label."""
         wanted = (origin.labels + _fold_label(target))[:_LONGEST]
         defining = [
@@ -259,7 +259,7 @@ class Candidates:
         ]  # fmt: skip
         return _find_nearest(origin.folder, defining)
 
-    def _find_document(self, origin: Origin, target: str) -> Target | None:
+    def _find_document(self, origin: Origin, target: str) -> LinkTarget | None:
         """Return the document at a path that is relative, or begins at the root of its project."""
         rooted = target.startswith("/")
         base = (origin.project or "") if rooted else origin.folder
@@ -275,7 +275,7 @@ class Candidates:
         matching = [other for other in self._targets if fits(other.path)]
         return _find_nearest(origin.folder, _prefer_sources(matching))
 
-    def _match(self, folder: str, kind: str, target: str) -> list[tuple[Match, str, Target]]:
+    def _match(self, folder: str, kind: str, target: str) -> list[tuple[Match, str, LinkTarget]]:
         link = _parse_link(folder, kind, target)
         if link is None:
             return []
@@ -284,8 +284,8 @@ class Candidates:
         return self._rank(link, _match_path) or self._rank(link, _end_matcher(link))
 
     def _rank(
-        self, link: _Link, compare: Callable[[_Link, Target], Match | None]
-    ) -> list[tuple[Match, str, Target]]:
+        self, link: _ParsedLink, compare: Callable[[_ParsedLink, LinkTarget], Match | None]
+    ) -> list[tuple[Match, str, LinkTarget]]:
         wanted = link.path
         spelled = wanted.raw[: -len(wanted.ending) - 1] if wanted.ending else wanted.raw
         ranked = []
@@ -311,7 +311,7 @@ def _is_relative(kind: str, target: str) -> bool:
     return not target.startswith("/")
 
 
-class _Link(NamedTuple):
+class _ParsedLink(NamedTuple):
     wiki: bool
     path: Path
     """From the root; for a wikilink, as written."""
@@ -324,12 +324,12 @@ class _Link(NamedTuple):
     """Whether it ends with a slash, as a folder does."""
 
 
-def _parse_link(folder: str, kind: str, target: str) -> _Link | None:
+def _parse_link(folder: str, kind: str, target: str) -> _ParsedLink | None:
     if kind in ("wikilink", "embed") and not _is_relative(kind, target):
         path = Path.parse(target.strip("/"))
         if not path.stem or "://" in target:
             return None
-        return _Link(True, path, fold(target)[:_LONGEST], None, target.startswith("/"), False)
+        return _ParsedLink(True, path, fold(target)[:_LONGEST], None, target.startswith("/"), False)
     if not target or _EXTERNAL.match(target):
         return None
     target = target.partition("?")[0]
@@ -339,10 +339,10 @@ def _parse_link(folder: str, kind: str, target: str) -> _Link | None:
     path = Path.parse("" if inside == "." else inside.lstrip("/"))
     loose = folder and not rooted and not target.startswith(".")
     from_root = Path.parse(normpath(target)) if loose and target else None
-    return _Link(False, path, "", from_root, rooted, target.endswith("/"))
+    return _ParsedLink(False, path, "", from_root, rooted, target.endswith("/"))
 
 
-def _match_note(link: _Link, target: Target) -> Match | None:
+def _match_note(link: _ParsedLink, target: LinkTarget) -> Match | None:
     """Match a wikilink by path from the root, then by the end of a path, alias, and title."""
     have, wanted = target.path, link.path
     if wanted.ending and wanted.ending != have.ending:
@@ -357,7 +357,7 @@ def _match_note(link: _Link, target: Target) -> Match | None:
     return (2 + min(ways),) if ways else None
 
 
-def _match_path(link: _Link, target: Target) -> Match | None:
+def _match_path(link: _ParsedLink, target: LinkTarget) -> Match | None:
     """Match a path relative to its document, then from the root."""
     form = _compare_paths(target.path, link.path, link.slash)
     if form is not None:
@@ -369,7 +369,7 @@ def _match_path(link: _Link, target: Target) -> Match | None:
     return None
 
 
-def _end_matcher(link: _Link) -> Callable[[_Link, Target], Match | None]:
+def _end_matcher(link: _ParsedLink) -> Callable[[_ParsedLink, LinkTarget], Match | None]:
     """Match a path from another root, such as a vault or a web site in a subfolder.
 
     The addresses of a site may begin with parts that are not folders. A single word is too
@@ -384,7 +384,7 @@ def _end_matcher(link: _Link) -> Callable[[_Link, Target], Match | None]:
         parts = []
     tails = [Path.parse("/".join(parts[dropped:])) for dropped in range(most + 1) if parts]
 
-    def matches(link: _Link, target: Target) -> Match | None:
+    def matches(link: _ParsedLink, target: LinkTarget) -> Match | None:
         for dropped, tail in enumerate(tails):
             form = _compare_ends(target.path, tail, link.slash) if tail.page else None
             if form is not None:
@@ -422,7 +422,7 @@ def _rank_form(have: Path, slash: bool) -> int:
     return 3 + _INDEXES.index(_last(have.stem))
 
 
-def _prefer_sources(targets: list[Target]) -> list[Target]:
+def _prefer_sources(targets: list[LinkTarget]) -> list[LinkTarget]:
     """Return the targets in the first of the formats in which Sphinx looks for a document."""
     for endings in (("rst",), ("md", "markdown"), ("txt",)):
         sources = [target for target in targets if target.path.ending in endings]
@@ -435,7 +435,7 @@ def _is_inside(project: str | None, uri: str) -> bool:
     return not project or uri.startswith(f"{project}/")
 
 
-def _find_nearest(folder: str, targets: Iterable[Target]) -> Target | None:
+def _find_nearest(folder: str, targets: Iterable[LinkTarget]) -> LinkTarget | None:
     """Return the target that shares most folders with a link; ``None`` if several share as many."""
     ranked = sorted(targets, key=lambda target: -_count_shared(folder, target.path.whole))
     if len(ranked) > 1:

@@ -93,7 +93,7 @@ class _Word:
 
 
 @dataclass(frozen=True, slots=True)
-class _Link:
+class _PageLink:
     left: float
     bottom: float
     right: float
@@ -185,7 +185,7 @@ def _page_text(text_page: Any) -> str:
     return text
 
 
-def _read_line(boxes: _Boxes, words: list[_Word], links: list[_Link]) -> Line:
+def _read_line(boxes: _Boxes, words: list[_Word], links: list[_PageLink]) -> Line:
     first = words[0]
     size = boxes.size(first.index) or (first.top - first.bottom)
     bold, monospaced = boxes.style(first.index)
@@ -278,7 +278,7 @@ def _reverse(word: str) -> str:
     return "".join(reversed(clusters))
 
 
-def _page_links(document: Any, page: Any) -> Iterator[_Link]:
+def _page_links(document: Any, page: Any) -> Iterator[_PageLink]:
     """Yield the links of a page that lead to a URL."""
     position = ctypes.c_int(0)
     annotation = pdfium.FPDF_LINK()
@@ -295,10 +295,10 @@ def _page_links(document: Any, page: Any) -> Iterator[_Link]:
         buffer = ctypes.create_string_buffer(length)
         pdfium.FPDFAction_GetURIPath(document, action, buffer, length)
         target = buffer.value.decode("utf-8", "replace")
-        yield _Link(box.left, box.bottom, box.right, box.top, target)
+        yield _PageLink(box.left, box.bottom, box.right, box.top, target)
 
 
-def _insert_links(words: list[_Word], middle: float, links: list[_Link]) -> list[_Word]:
+def _insert_links(words: list[_Word], middle: float, links: list[_PageLink]) -> list[_Word]:
     """Write the words that a link covers as a Markdown link. A visible URL stays as it is."""
     for item in links:
         if not item.bottom <= middle <= item.top:

@@ -72,11 +72,11 @@ def extract_rtf(data: bytes, limits: Limits) -> Extracted:
     if not data.lstrip()[:5].lower() == b"{\\rtf":
         raise CannotExtract("damaged", "the file is not RTF")
     writer = Writer(limits)
-    _Reader(writer).read(data)
+    _RtfReader(writer).read(data)
     return writer.finish()
 
 
-class _Reader:
+class _RtfReader:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._state = _State()

@@ -65,7 +65,7 @@ class _Lead:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Scope:
     """The current section of a walk, and its depth."""
 
     section: int = -1
@@ -97,7 +97,7 @@ class Definitions:
         """Where the last node that is not a comment ended, in bytes."""
         self._last: tuple[str, int, int] = ("", -2, -1)
         """Name, parent and position of the last section, for clauses that join it."""
-        self._definitions: list[tuple[int, int, int, _Place, str, Symbol]] = []
+        self._definitions: list[tuple[int, int, int, _Scope, str, Symbol]] = []
         self._shift = 0
         """By how much the number of a section is higher than that of its definition."""
         self.sections: list[Section] = []
@@ -105,7 +105,7 @@ class Definitions:
 
     def read(self, tree: Tree) -> None:
         root = tree.root_node
-        self._walk(root, _Place(end=len(self._data)), 0)
+        self._walk(root, _Scope(end=len(self._data)), 0)
         char, lines = self._char, self._lines
         first = char(self._definitions[0][0]) if self._definitions else len(self._text)
         shift = self._count_before(first)
@@ -124,7 +124,7 @@ class Definitions:
         """Return how many sections there are before the first definition: one if it has text."""
         return 1 if self._text[:first].strip() else 0
 
-    def _walk(self, around: Node, place: _Place, depth: int) -> None:
+    def _walk(self, around: Node, place: _Scope, depth: int) -> None:
         rules = self._rules
         comments, attributes, groups = rules.comments, rules.attributes, rules.groups
         definitions, finders, wrappers = rules.definitions, rules.finders, rules.wrappers
@@ -214,7 +214,7 @@ class Definitions:
             inside = nth(body, 0)
         return Definition(node, kind, one_line(name, 120), body, inside, find_parameters(node))
 
-    def _admits(self, definition: Definition, place: _Place) -> bool:
+    def _admits(self, definition: Definition, place: _Scope) -> bool:
         if not definition.name or place.level >= _DEEPEST:
             return False
         rules, kind, node_type = self._rules, definition.kind, definition.node.type
@@ -228,7 +228,7 @@ class Definitions:
         return place.kind in CONTAINERS and node_type in rules.members
 
     def _define_all(
-        self, outer: Node, defined: Definition | list[Definition], place: _Place, depth: int
+        self, outer: Node, defined: Definition | list[Definition], place: _Scope, depth: int
     ) -> bool:
         """Record what a node defines; return whether it was anything."""
         if isinstance(defined, Definition):
@@ -250,7 +250,7 @@ class Definitions:
         return bool(admitted)
 
     def _define(
-        self, outer: Node, definition: Definition, place: _Place, depth: int, start: int, end: int
+        self, outer: Node, definition: Definition, place: _Scope, depth: int, start: int, end: int
     ) -> None:
         data = self._data
         start, comments, attributes = self._take_lead(start)
@@ -278,7 +278,7 @@ class Definitions:
         self._last = (definition.name, place.section, number)
         if definition.inside is not None and self._is_open(definition):
             is_function = symbol.kind in ("function", "method")
-            here = _Place(
+            here = _Scope(
                 number, symbol.kind, definition.name, (*place.path, title), place.level + 1,
                 max(start, min(definition.inside.start_byte, end)), end,
                 is_function or (place.local and symbol.kind not in CONTAINERS),
@@ -311,7 +311,7 @@ class Definitions:
             return nested.search(self._data, inside.start_byte, inside.end_byte) is not None
         return self._data.count(b"\n", node.start_byte, node.end_byte) >= _LONG_FUNCTION
 
-    def _join_clause(self, definition: Definition, place: _Place, end: int) -> bool:
+    def _join_clause(self, definition: Definition, place: _Scope, end: int) -> bool:
         """Extend the last definition if this one is another clause of it; return whether it was."""
         name, section, number = self._last
         if not self._rules.joins or name != definition.name or section != place.section:

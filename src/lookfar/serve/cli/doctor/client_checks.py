@@ -94,7 +94,7 @@ def _read_command(client: Any, scope: str, place: Path) -> list[str] | None:
     """Return the command of Lookfar's entry in a client's settings; None without such an entry."""
     from lookfar.serve.setup import edits
 
-    target = edits.Target(client.name, client.title, scope, place, client.format)
+    target = edits.ClientFile(client.name, client.title, scope, place, client.format)
     text = edits.decode(target, edits.read(target.real))
     target = replace(target, keys=client.entry_keys(edits.parse(target, text)))
     entry = edits.find_entry(target, text)

@@ -148,14 +148,14 @@ def read_sites(
     sections: Sections,
 ) -> tuple[CallSite, ...]:
     """Return the calls of a file by line: of expressions, and those with a separate name."""
-    reader = _Reader(rules, scopes, sections)
+    reader = _SiteReader(rules, scopes, sections)
     reader.read_callees(callees)
     reader.read_direct(direct)
     by_line = sorted(reader.sites, key=itemgetter(1))
     return tuple(map(CallSite._make, by_line[:_MOST_CALLS]))
 
 
-class _Reader:
+class _SiteReader:
     """Collects the calls of one file."""
 
     def __init__(self, rules: CallRules, scopes: Scopes, sections: Sections) -> None:
