@@ -10,9 +10,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
 
-from lookfar.edit.steps import StepDocument, digest
 from lookfar.errors import (
     Conflict,
     InvalidArgument,
@@ -26,6 +27,22 @@ from lookfar.store.ground import files
 
 MAX_BYTES: Final = 64 << 20
 """Larger documents are not edited."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepDocument:
+    uri: str
+    old: str | None
+    """SHA-256 of the bytes before the transaction; None if the document did not exist."""
+    new: str | None
+    """SHA-256 of the bytes after it; None if the document is deleted."""
+    mode: int
+    new_folders: tuple[str, ...] = ()
+    """Folders created for the document, outermost first."""
+    old_file: str = ""
+    """Name of the copy of the old bytes in the folder of the step."""
+    staged: str = ""
+    """Name of the temporary file, beside the document, that holds the new bytes."""
 
 
 class DocumentFiles:
@@ -197,6 +214,11 @@ class DocumentFiles:
             return  # One of the two does not exist.
         finally:
             close_folder(handle)
+
+
+def digest(raw: bytes | None) -> str | None:
+    """Return the SHA-256 of a document, or None for a document that does not exist."""
+    return None if raw is None else sha256(raw).hexdigest()
 
 
 def changed_meanwhile(uri: str) -> Conflict:

@@ -74,7 +74,7 @@ EXTRACTORS: tuple[ExtractedFormat, ...] = (
         "line breaks inside values, columns after the 256th",
     ),
     ExtractedFormat(
-        "EPUB", (".epub",), "epub.extract_epub", 2, "part=2",
+        "EPUB", (".epub",), "html.extract_epub", 2, "part=2",
         "chapters in reading order, with all that is kept of HTML",
         "images, styles, books with copy protection", (".html",), titled=False,
     ),
