@@ -10,13 +10,9 @@ inclusive; offsets are half-open.
 from __future__ import annotations
 
 from lookfar.model.answers import *
-from lookfar.model.calls import *
 from lookfar.model.code import *
 from lookfar.model.documents import *
-from lookfar.model.drift import *
 from lookfar.model.editing import *
-from lookfar.model.file_states import *
-from lookfar.model.neighbours import *
 from lookfar.model.outside import *
 from lookfar.model.reading import *
 from lookfar.model.status import *
