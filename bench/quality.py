@@ -54,9 +54,8 @@ from cited_places import measure_issues, measure_spans
 
 from lookfar import config
 from lookfar.config import SearchSettings
-from lookfar.embed.providers import open_embedder
+from lookfar.embed.providers import find_quality_model, open_embedder
 from lookfar.embed.quality import QualityModel, open_quality_model
-from lookfar.embed.quality_folder import find_quality_model
 from lookfar.evaluate.metrics import DEPTH, ndcg, recall, reciprocal_rank
 from lookfar.index.build import Build
 from lookfar.index.quality_pass import Encode, Encoded, run_quality_pass

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from fuzz.common import Target
 from lookfar.sources.fingerprints import is_binary
-from lookfar.text.encodings import Decoded, decode
-from lookfar.text.normalise import normalise_lines, normalise_text
-from lookfar.text.parse.html_templates import is_template
+from lookfar.text.extract.formats import is_template
+from lookfar.text.normalise import Decoded, decode, normalise_lines, normalise_text
 
 
 def work(data: bytes) -> tuple[Decoded, bool, bool]:

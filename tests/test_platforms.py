@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from forked import run_lookfar
-from lookfar.common import frames, locks, programs
+from lookfar.common import frames, programs
 from lookfar.serve.cli.options import quote
 from lookfar.serve.daemon import endpoint, process
 from lookfar.serve.http import log_lines
@@ -103,10 +103,10 @@ def test_a_file_that_stays_open_is_an_error() -> None:
 def test_a_lock_on_windows_is_held_by_one_descriptor(tmp_path: Path) -> None:
     descriptors = [os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT) for _ in range(2)]
     try:
-        assert locks.try_lock(descriptors[0])
-        assert not locks.try_lock(descriptors[1])
+        assert programs.try_lock(descriptors[0])
+        assert not programs.try_lock(descriptors[1])
         os.close(descriptors.pop(0))
-        assert locks.try_lock(descriptors[0])
+        assert programs.try_lock(descriptors[0])
     finally:
         for descriptor in descriptors:
             os.close(descriptor)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from lookfar.embed.providers import BUNDLED_QUALITY
 from lookfar.embed.quality import CARD, QualityModel, hash_files
-from lookfar.embed.quality_folder import BUNDLED
 
 
 def stamp(folder: Path) -> str:
@@ -26,4 +26,4 @@ def stamp(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    print(stamp(BUNDLED))
+    print(stamp(BUNDLED_QUALITY))

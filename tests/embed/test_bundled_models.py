@@ -15,8 +15,8 @@ import pytest
 
 import tiny_transformer
 from lookfar.config import QualitySettings
-from lookfar.embed import quality, quality_folder
-from lookfar.embed.quality_folder import BUNDLED, find_quality_model
+from lookfar.embed import providers, quality
+from lookfar.embed.providers import BUNDLED_QUALITY, find_quality_model
 from lookfar.errors import ModelUnavailable
 
 ROOT = Path(__file__).parents[2]
@@ -33,22 +33,25 @@ def load(path: Path, name: str) -> ModuleType:
 
 
 def test_the_weights_are_small_enough_and_have_the_recorded_fingerprint() -> None:
-    assert (BUNDLED / quality_folder.MODEL).stat().st_size <= MOST_BYTES
-    about = json.loads((BUNDLED / quality.CARD).read_text("utf-8"))
-    assert about["fingerprint"] == quality.hash_files(BUNDLED)
+    assert (BUNDLED_QUALITY / providers.MODEL).stat().st_size <= MOST_BYTES
+    about = json.loads((BUNDLED_QUALITY / quality.CARD).read_text("utf-8"))
+    assert about["fingerprint"] == quality.hash_files(BUNDLED_QUALITY)
 
 
 def test_vectors_of_the_package_that_the_model_once_was_keep_counting() -> None:
     """The fingerprint that ``lookfar-quality`` 1.0 had."""
-    assert quality.QualityModel(BUNDLED).fingerprint == "lookfar-quality-1:384:6c3a3f1d95e6f66a"
+    assert (
+        quality.QualityModel(BUNDLED_QUALITY).fingerprint
+        == "lookfar-quality-1:384:6c3a3f1d95e6f66a"
+    )
 
 
 ALONE = """
 import sys
 sys.modules["tokenizers"] = None
 from lookfar.embed.quality import QualityModel
-from lookfar.embed.quality_folder import BUNDLED
-model = QualityModel(BUNDLED)
+from lookfar.embed.providers import BUNDLED_QUALITY
+model = QualityModel(BUNDLED_QUALITY)
 question = model.embed_query("how do I stop a request that takes too long")
 passages = model.embed(
     ["Pass a timeout to cancel a call that does not finish.", "The logo is blue and round."]
@@ -69,7 +72,7 @@ def test_the_weights_put_an_answer_before_another_passage() -> None:
 
 def test_the_bundled_model_is_found_unless_it_is_turned_off(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    assert find_quality_model(QualitySettings()) == BUNDLED
+    assert find_quality_model(QualitySettings()) == BUNDLED_QUALITY
     assert find_quality_model(QualitySettings(model=str(tmp_path))) == tmp_path
     assert find_quality_model(QualitySettings(enabled="off")) is None
 
@@ -101,7 +104,7 @@ def test_an_invalid_description_is_refused(tmp_path: Path, about: str, why: str)
         quality.QualityModel(folder)
 
 
-@pytest.mark.parametrize("name", [quality_folder.MODEL, quality.TOKENIZER, quality.CARD])
+@pytest.mark.parametrize("name", [providers.MODEL, quality.TOKENIZER, quality.CARD])
 def test_a_folder_that_lacks_a_file_is_refused(tmp_path: Path, name: str) -> None:
     folder = tiny_transformer.write(tmp_path / "m", ["cat feline"])
     (folder / name).unlink()

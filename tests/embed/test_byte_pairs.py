@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from lookfar.embed.providers import BUNDLED_QUALITY
 from lookfar.embed.quality import TOKENIZER, BytePairs, read_byte_pairs
-from lookfar.embed.quality_folder import BUNDLED
 
 tokenizers = pytest.importorskip("tokenizers")
 
-PATH = BUNDLED / TOKENIZER
+PATH = BUNDLED_QUALITY / TOKENIZER
 LIMIT = 256
 AMOUNT = int(os.environ.get("TOKENIZER_TEXTS", "3000"))
 """More: TOKENIZER_TEXTS=1000000 TOKENIZER_SETS=FOLDER pytest tests/embed/test_byte_pairs.py"""

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lookfar.config import EmbedSettings, load
-from lookfar.embed import reranker
-from lookfar.embed.reranker import CrossEncoder, open_reranker
+from lookfar.embed import onnx
+from lookfar.embed.onnx import CrossEncoder, open_reranker
 from lookfar.errors import ModelUnavailable
 
 pytest.importorskip("onnx")
@@ -90,7 +90,7 @@ def test_a_failed_model_is_not_retried_at_every_question(
     tiny_cross_encoder.write(place, WORDS)
     with pytest.raises(ModelUnavailable):
         open_reranker(SETTINGS, str(place))
-    monkeypatch.setattr(reranker, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(onnx, "_RETRY_SECONDS", 0.0)
     assert open_reranker(SETTINGS, str(place)).scores("zebras", ["zebras"])
 
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.common.allowance import Allowance
 from lookfar.index.extraction import Extraction
 from lookfar.model import Skipped
-from lookfar.text.extract.extracted import Extracted
+from lookfar.text.extract.extracted import Allowance, Extracted
 
 PROGRAM = """
 import os, signal, time

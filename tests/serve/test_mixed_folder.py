@@ -23,7 +23,7 @@ from lookfar.library import Library
 from lookfar.model import Edit
 from lookfar.ports import StoredDocument
 from lookfar.retrieve.locate.address import format_citation
-from lookfar.text import encodings
+from lookfar.text import normalise
 from lookfar.text.extract import formats
 from text.extract.made_office import make_docx, make_epub, make_pptx, make_xlsx, shape
 from text.extract.made_pdf import column, make_pdf
@@ -232,7 +232,7 @@ def test_what_a_text_depends_on_is_part_of_its_version(
     assert formats.version_of(formats._BY_EXTENSION[".epub"]) == book + 1
     after = library.index()
     assert (after.changed, after.unchanged) == (1, 4)
-    monkeypatch.setattr("lookfar.index.recipe.ENCODINGS", encodings.VERSION + 1)
+    monkeypatch.setattr("lookfar.index.recipe.ENCODINGS", normalise.VERSION + 1)
     library.close()
     with Library.open(root, index_dir=tmp_path / "index", settings=SETTINGS) as reopened:
         assert reopened.index().added == 5

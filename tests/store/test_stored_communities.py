@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lookfar.store.catalogue import graph
-from lookfar.store.catalogue.link_names import Candidates, Origin, LinkTarget
+from lookfar.store.catalogue.link_names import Candidates, LinkTarget, Origin
 from lookfar.store.sqlite import write_session
 from store.shelf import Shelf, change_row, rows_of
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from harness import amount
 from lookfar.common.wide_text import detect_wide
-from lookfar.text.encodings import decode
-from lookfar.text.normalise import normalise, normalise_text
+from lookfar.text.normalise import decode, normalise, normalise_text
 from processor_time import processor_time_below
 
 GERMAN = "Die Straße nach Köln ist gesperrt; das Café am Büro öffnet später.\n"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from lookfar.collections.generations import Generations
 from lookfar.collections.healing import RepairedIndex
-from lookfar.embed.quality_folder import find_quality_model
+from lookfar.embed.providers import find_quality_model
 from lookfar.errors import (
     IndexHeld,
     InvalidArgument,

@@ -21,9 +21,8 @@ from lookfar.model import Document, Fingerprint, Places, Skipped
 from lookfar.retrieve.locate.nearest import unknown_document
 from lookfar.sources.confine import Refused, Root
 from lookfar.sources.fingerprints import content_hash, is_settled
-from lookfar.text.encodings import UTF8, decode
 from lookfar.text.extract.formats import extractor_for
-from lookfar.text.normalise import normalise_lines
+from lookfar.text.normalise import UTF8, decode, normalise_lines
 from lookfar.text.parse.formats import text_parser_for
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Offsets and lines of a text: line numbers, ranges of offsets, the header row of a table."""
+"""Offsets and lines of a text: line numbers, ranges, the header row of a table, UTF-16 units."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lookfar.model import Span
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 _NEWLINE = ord("\n")
 TABLE_RULE = re.compile(r"[ \t]*\|[ \t]*:?-+:?[ \t]*\|")
@@ -86,3 +87,16 @@ def find_header(lines: Sequence[str], at: int) -> int | None:
             return at - 1
         at -= 1
     return None
+
+
+def count_units(text: str) -> int:
+    """Return the length of a text in UTF-16 units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def cut_units(text: str, most: int) -> str:
+    """Return the beginning of a text with at most this many units, and whole characters only."""
+    if count_units(text) <= most:
+        return text
+    units = text.encode("utf-16-le", "surrogatepass")[: 2 * most]
+    return units.decode("utf-16-le", "ignore")

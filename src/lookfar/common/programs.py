@@ -1,4 +1,4 @@
-"""Find programs, and the Python to start child processes with, on every system."""
+"""Programs and file locks on every system: find a program, start Python, lock a file."""
 
 from __future__ import annotations
 
@@ -47,3 +47,22 @@ def python_program(system: str = sys.platform) -> tuple[str, dict[str, str]]:
     if system != "win32" or os.path.normcase(real) == os.path.normcase(sys.executable):
         return sys.executable, {}
     return real, {_LAUNCHER_VARIABLE: sys.executable}
+
+
+def try_lock(descriptor: int) -> bool:
+    """Try to lock an open file without waiting; return whether it succeeded."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from lookfar.errors import InvalidArgument
 from lookfar.sources.secrets.screen import NO_EXCEPTIONS, Secrets, copies_mask
 from lookfar.sources.secrets.values import MASK
-from lookfar.text.encodings import UTF8, decode, label
+from lookfar.text.normalise import UTF8, decode, label
 
 _BOM = "\ufeff"
 _BREAK = re.compile(r"\r\n|\r|\n")

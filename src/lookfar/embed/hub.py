@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lookfar.common.folders import folder_bytes, make_private
-from lookfar.common.locks import try_lock
+from lookfar.common.programs import try_lock
 from lookfar.config import data_dir
 from lookfar.errors import ModelUnavailable, from_os_error
 

@@ -1,16 +1,24 @@
-"""Open the embedder that the ``[embed]`` settings choose."""
+"""Open the embedder that the ``[embed]`` settings choose, and find the second model."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from lookfar.config import EmbedSettings
+from lookfar.errors import ModelUnavailable
 from lookfar.ports import Embedder
+
+if TYPE_CHECKING:
+    from lookfar.config import QualitySettings
+
 
 WITHOUT_MODEL = "none"
 BUNDLED = "static/lookfar-2"
 """Name of the bundled model."""
 _LIGHT = ("", "static", "hash", WITHOUT_MODEL)
+MODEL: Final = "model.onnx"
+BUNDLED_QUALITY: Final = Path(__file__).parent / "bundled" / "quality"
 
 
 def open_embedder(settings: EmbedSettings) -> Embedder | None:
@@ -54,3 +62,22 @@ def _open(settings: EmbedSettings, provider: str, model: str) -> Embedder:
     from lookfar.embed.static import StaticEmbedder
 
     return StaticEmbedder(Path(model))
+
+
+def find_quality_model(settings: QualitySettings) -> Path | None:
+    """Return the folder of the second model, or None if it is turned off.
+
+    Nothing of the model is loaded. Without the package that runs it, there is an error.
+    """
+    if settings.enabled == "off":
+        return None
+    from importlib.util import find_spec
+
+    if find_spec("onnxruntime") is None:
+        raise ModelUnavailable(
+            "The first model answers alone: the second one needs onnxruntime, which is not"
+            " installed.",
+            hint="Run: pip install onnxruntime. For a system that it has no wheel for, set"
+            " quality.enabled to off.",
+        )
+    return Path(settings.model) if settings.model else BUNDLED_QUALITY

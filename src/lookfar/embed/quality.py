@@ -29,7 +29,7 @@ from lookfar.embed import hub
 from lookfar.embed.card import Card, Pooling
 from lookfar.embed.local import TokenCache
 from lookfar.embed.onnx import Encoded, OnnxEmbedder, pool
-from lookfar.embed.quality_folder import MODEL
+from lookfar.embed.providers import MODEL
 from lookfar.errors import ModelUnavailable
 
 if TYPE_CHECKING:

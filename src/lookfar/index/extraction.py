@@ -20,18 +20,15 @@ from threading import Event, Thread
 from time import monotonic
 from typing import IO, Any, Final, NamedTuple
 
-from lookfar.common.allowance import Allowance
 from lookfar.common.programs import OWN_GROUP, python_program
 from lookfar.config import bare_environment
 from lookfar.index.child_memory import LIMITED_BY_SYSTEM, resident_bytes
 from lookfar.index.reconcile import name_extractor
 from lookfar.model import Places, Skipped
 from lookfar.sources.fingerprints import is_binary
-from lookfar.text.encodings import decode
-from lookfar.text.extract.extracted import CannotExtract, Extracted, Place
-from lookfar.text.extract.formats import EXTRACTORS, extract, extractor_for
-from lookfar.text.normalise import normalise_lines, normalise_text
-from lookfar.text.parse.html_templates import is_template
+from lookfar.text.extract.extracted import Allowance, CannotExtract, Extracted, Place
+from lookfar.text.extract.formats import EXTRACTORS, extract, extractor_for, is_template
+from lookfar.text.normalise import decode, normalise_lines, normalise_text
 
 _LENGTH: Final = 8
 _NICENESS: Final = 10

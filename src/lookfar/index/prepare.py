@@ -48,7 +48,7 @@ from lookfar.store.keywords.signatures import sign
 from lookfar.text.chunk import definitions as code
 from lookfar.text.chunk import headings
 from lookfar.text.chunk.parts import Sizes
-from lookfar.text.encodings import UTF8
+from lookfar.text.normalise import UTF8
 from lookfar.text.parse.calls.extract import find_calls
 from lookfar.text.parse.calls.facts import encode_facts
 from lookfar.text.parse.formats import find_searched_end, text_parser_for

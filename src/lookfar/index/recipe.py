@@ -11,7 +11,6 @@ from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
-from lookfar.common.allowance import Allowance
 from lookfar.common.properties import VERSION as PROPERTIES
 from lookfar.config import Settings
 from lookfar.config.settings import SourcesSettings
@@ -25,8 +24,9 @@ from lookfar.store.keywords.analyser import TERMS
 from lookfar.store.keywords.fields import FIELDS, PAGE_FIELDS
 from lookfar.text.chunk.definitions import VERSION as CODE_CHUNKING
 from lookfar.text.chunk.parts import Sizes
-from lookfar.text.encodings import VERSION as ENCODINGS
+from lookfar.text.extract.extracted import Allowance
 from lookfar.text.extract.formats import EXTRACTORS
+from lookfar.text.normalise import VERSION as ENCODINGS
 from lookfar.text.parse.calls.facts import VERSION as CALLS
 from lookfar.text.parse.links import VERSION as LINKS
 

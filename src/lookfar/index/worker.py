@@ -22,7 +22,6 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO
 
-from lookfar.common.allowance import Allowance
 from lookfar.common.frames import receive_frame, send_frame
 from lookfar.common.programs import OWN_GROUP, python_program
 from lookfar.config import EmbedSettings, child_environment
@@ -41,6 +40,7 @@ from lookfar.store.catalogue import rows
 from lookfar.store.ground.database import connect, typed_errors
 from lookfar.store.ground.headroom import count_memory_kills
 from lookfar.text.chunk.headings import Sizes
+from lookfar.text.extract.extracted import Allowance
 from lookfar.text.extract.formats import extractor_for
 from lookfar.text.parse.formats import detect_format
 

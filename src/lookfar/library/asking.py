@@ -178,7 +178,7 @@ def _hide_superseded(plan: Plan) -> Plan:
 
 
 def _open_reranker(members: Members) -> Reranker:
-    from lookfar.embed.reranker import open_reranker
+    from lookfar.embed.onnx import open_reranker
 
     settings = members.settings
     return open_reranker(settings.embed, settings.search.rerank_model)

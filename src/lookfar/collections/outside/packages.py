@@ -27,7 +27,7 @@ from lookfar.sources.confine import path_problem
 from lookfar.sources.packages.finding import compute_stamp, find_all, list_files
 from lookfar.sources.packages.package import Package, read_data
 from lookfar.store.ground import files
-from lookfar.text.encodings import decode
+from lookfar.text.normalise import decode
 from lookfar.text.parse.public_api import reduce_to_api
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from lookfar.sources.pack_format import SUFFIX, Manifest, PackedFile, Sign, enco
 from lookfar.sources.secrets.values import MASK
 from lookfar.sources.signing import write_public_key
 from lookfar.store.ground import files
-from lookfar.text.encodings import decode
+from lookfar.text.normalise import decode
 
 if TYPE_CHECKING:
     from lookfar.collections.outside.collection import Outside

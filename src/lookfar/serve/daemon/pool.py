@@ -178,7 +178,7 @@ class Pool:
 
     def _embed_in_background(self, settings: config.Settings) -> None:
         """Begin to embed passages with the second model, if there is one."""
-        from lookfar.embed.quality_folder import find_quality_model
+        from lookfar.embed.providers import find_quality_model
 
         try:
             if not uses_second_model(settings) or find_quality_model(settings.quality) is None:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from lookfar.common.utf16 import count_units
+from lookfar.common.lines import count_units
 from lookfar.config import SearchSettings
 from lookfar.library.compat import THIN, find_exact, find_thin
 from lookfar.model import Hit, Section

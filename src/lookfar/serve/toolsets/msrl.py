@@ -17,7 +17,7 @@ from pydantic import Field
 
 from lookfar.collections.read_documents import titles
 from lookfar.collections.rulings import measure_files
-from lookfar.common.utf16 import count_units, cut_units
+from lookfar.common.lines import count_units, cut_units
 from lookfar.config.presets import PRESETS
 from lookfar.errors import IndexBusy, InvalidArgument, NotIndexed
 from lookfar.model import Filters, GenerationInfo, Hit

@@ -25,7 +25,7 @@ from threading import get_ident
 from types import TracebackType
 
 from lookfar.common.folders import list_folder, make_private, walk_folder
-from lookfar.common.locks import try_lock
+from lookfar.common.programs import try_lock
 from lookfar.errors import IndexBusy, IndexReadOnly, PermissionDenied, from_os_error
 
 _ABANDONED_SECONDS = 600.0

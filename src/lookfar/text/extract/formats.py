@@ -1,15 +1,30 @@
-"""The table of formats that are extracted, and the function that runs an extractor."""
+"""The table of formats that are extracted, and the function that runs an extractor.
+
+Templates and fragments of web applications are told from HTML pages that people read.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from lookfar.text.extract.extracted import Extracted, Limits
 
 Extractor = Callable[[bytes, Limits], Extracted]
+_ANY = ("*",)
+"""A file may contain all formats."""
+_HEAD_OF_PAGE: Final = 262_144
+_SAMPLE: Final = re.compile(rb"<(pre|code|script|style|textarea)\b|<!--", re.IGNORECASE)
+"""The start of a part of a page that may show the syntax of templates to a reader."""
+_MARKERS: Final = re.compile(
+    rb"\{\{|\{%|<%|<\?php|\$\{|\s(?:\*ng[A-Z]|ng-[a-z]|v-[a-z]+[=:]|th:[a-z]+=|x-data=|hx-[a-z]+=)"
+    rb"|\s[(\[@:][a-z][\w.-]*[)\]]?=\"|^[ \t]*@(?:if|for|switch|section|extends|include|foreach)\b",
+    re.MULTILINE,
+)
+"""Placeholders, statements and attributes of template languages and frameworks."""
 
 
 class ExtractedFormat(NamedTuple):
@@ -32,8 +47,6 @@ class ExtractedFormat(NamedTuple):
     PDF, the first part of a book and a node of a canvas are not."""
 
 
-_ANY = ("*",)
-"""A file may contain all formats."""
 EXTRACTORS: tuple[ExtractedFormat, ...] = (
     ExtractedFormat(
         "PDF", (".pdf",), "pdf.extract_pdf", 3, "page=3",
@@ -142,3 +155,32 @@ def _load(extractor: str) -> Extractor:
     module, _, function = extractor.partition(".")
     loaded: Extractor = getattr(import_module(f"lookfar.text.extract.{module}"), function)
     return loaded
+
+
+def is_template(raw: bytes) -> bool:
+    """Whether an HTML file is the source of a program: its tags matter more than its text."""
+    return _MARKERS.search(_drop_samples(raw[:_HEAD_OF_PAGE])) is not None
+
+
+def _drop_samples(page: bytes) -> bytes:
+    """Return a page without its samples of code, its scripts and its comments.
+
+    This is a loop because a regular expression takes quadratic time if many tags are not closed.
+    """
+    parts = []
+    unclosed: set[bytes] = set()
+    start = position = 0
+    while opening := _SAMPLE.search(page, position):
+        position = opening.end()
+        name = (opening[1] or b"").lower()
+        closing = None if name in unclosed else _closing_of(name).search(page, position)
+        if closing is None:
+            unclosed.add(name)
+        else:
+            parts.append(page[start : opening.start()])
+            start = position = closing.end()
+    return b" ".join([*parts, page[start:]])
+
+
+def _closing_of(name: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"</%b\s*>" % name if name else b"-->", re.IGNORECASE)

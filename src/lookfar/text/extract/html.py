@@ -13,9 +13,8 @@ from xml.etree.ElementTree import Element
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from lookfar.text.extract.archive import Archive, attribute, local_name, resolve
-from lookfar.text.extract.decoding import decode
-from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
-from lookfar.text.extract.writer import Writer, link
+from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits, Writer, link
+from lookfar.text.normalise import decode
 
 _SKIPPED = frozenset(
     "script style noscript template nav svg canvas iframe object embed audio video button select"
@@ -349,7 +348,7 @@ def write_page(writer: Writer, data: bytes, limits: Limits, declared: str = "") 
 
     ``declared`` is the encoding that the container of the page names, if any.
     """
-    text, warnings = decode(data, declared)
+    text, _, warnings = decode(data, declared)
     writer.warnings += warnings
     _check_depth(text)
     tree = LexborHTMLParser(text.replace("\0", ""))

@@ -13,8 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
-from lookfar.text.extract.writer import Writer, join_words
+from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits, Writer, join_words
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LONGEST_LINE = 500

@@ -14,11 +14,10 @@ from email.errors import MessageError
 from email.header import decode_header
 from email.message import Message
 
-from lookfar.text.extract.decoding import decode
-from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
+from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits, Writer, join_words
 from lookfar.text.extract.formats import extract, extractor_for
 from lookfar.text.extract.html import write_page
-from lookfar.text.extract.writer import Writer, join_words
+from lookfar.text.normalise import decode
 
 _SHOWN = ("From", "To", "Cc", "Date")
 _SEPARATOR = re.compile(rb"(?:\A|\n\r?\n)From [^\r\n]*\r?\n")
@@ -114,7 +113,7 @@ class _MessageWriter:
     def _text(self, part: Message, name: str, level: int) -> None:
         if name:
             self._writer.heading(level + 1, f"Attachment: {name}")
-        text, warnings = decode(_content(part), _charset(part))
+        text, _, warnings = decode(_content(part), _charset(part))
         self._writer.warnings += warnings
         for paragraph in re.split(r"\n[ \t]*\n", text.replace("\r\n", "\n")):
             self._writer.paragraph(paragraph)

@@ -12,8 +12,14 @@ from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
 from lookfar.text.extract.archive import Archive, attribute, child, local_name, relations
-from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
-from lookfar.text.extract.writer import Writer, join_words, link
+from lookfar.text.extract.extracted import (
+    CannotExtract,
+    Extracted,
+    Limits,
+    Writer,
+    join_words,
+    link,
+)
 
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|見出し)\s*([1-9])", re.I)
 _CODE = re.compile(r"source ?code|html preformatted|preformatted|verbatim|^code|code block", re.I)

@@ -10,9 +10,15 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from lookfar.text.extract.archive import Archive, attribute, child, local_name
-from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
+from lookfar.text.extract.extracted import (
+    CannotExtract,
+    Extracted,
+    Limits,
+    Writer,
+    join_words,
+    link,
+)
 from lookfar.text.extract.office import read_title
-from lookfar.text.extract.writer import Writer, join_words, link
 
 _SKIPPED = frozenset(
     "tracked-changes annotation annotation-end forms sequence-decls variable-decls user-field-decls"

@@ -15,10 +15,9 @@ from typing import Any
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
+from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits, Writer, join_words
 from lookfar.text.extract.pdf_blocks import PageWriter, find_table, learn_style, title_key
 from lookfar.text.extract.pdf_lines import Cell, Line, read_lines
-from lookfar.text.extract.writer import Writer, join_words
 
 _MARGIN = 0.12
 """The share of the page height, at the top and at the bottom, for headers and footers."""

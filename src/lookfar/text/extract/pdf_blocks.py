@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lookfar.text.extract.extracted import Writer
 from lookfar.text.extract.pdf_lines import Cell, Line
-from lookfar.text.extract.writer import Writer
 
 _BULLET = re.compile(r"[•◦▪‣●○■□–—·∙\uf0b7\uf0a7o*-]\s+(?=\S)")
 _NUMBERED = re.compile(r"(?:\(?[0-9]{1,3}[.)]|\(?[a-z][.)])\s")

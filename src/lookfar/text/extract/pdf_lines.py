@@ -18,7 +18,7 @@ from typing import Any
 
 import pypdfium2.raw as pdfium
 
-from lookfar.text.extract.writer import link
+from lookfar.text.extract.extracted import link
 
 _FIXED_PITCH = 1
 _FORCED_BOLD = 1 << 18

@@ -9,8 +9,7 @@ import codecs
 import re
 from dataclasses import dataclass, field, replace
 
-from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
-from lookfar.text.extract.writer import Writer, link
+from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits, Writer, link
 
 _TOKEN = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+"

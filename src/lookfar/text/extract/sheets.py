@@ -16,9 +16,8 @@ from itertools import islice
 from typing import Any
 
 from lookfar.text.extract.archive import Archive, check_xml
-from lookfar.text.extract.decoding import decode
-from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
-from lookfar.text.extract.writer import Writer, join_words
+from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits, Writer, join_words
+from lookfar.text.normalise import decode
 
 _MOST_COLUMNS = 256
 _MOST_CELLS = 5_000_000
@@ -56,7 +55,7 @@ def extract_sheets(data: bytes, limits: Limits) -> Extracted:
 
 def extract_csv(data: bytes, limits: Limits) -> Extracted:
     """Extract comma-, semicolon-, tab- or bar-separated values."""
-    text, warnings = decode(data)
+    text, _, warnings = decode(data)
     writer = Writer(limits)
     writer.warnings += warnings
     try:

@@ -10,9 +10,8 @@ import html
 import re
 from collections.abc import Iterator
 
-from lookfar.text.extract.decoding import decode
-from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits
-from lookfar.text.extract.writer import Writer, join_words
+from lookfar.text.extract.extracted import CannotExtract, Extracted, Limits, Writer, join_words
+from lookfar.text.normalise import decode
 
 _TIMES = re.compile(
     r"^[ \t]*((?:\d{1,3}:)?\d{1,2}:\d{2})[.,]\d{1,3}[ \t]*-->[ \t]*((?:\d{1,3}:)?\d{1,2}:\d{2})",
@@ -28,7 +27,7 @@ _PAUSE = 4
 
 def extract_subtitles(data: bytes, limits: Limits) -> Extracted:
     """Extract the cues of a subtitle file."""
-    text, warnings = decode(data)
+    text, _, warnings = decode(data)
     text = re.sub(r"\r\n?", "\n", text)
     writer = Writer(limits)
     writer.warnings += warnings
