@@ -93,7 +93,10 @@ def test_definitions_with_different_anchors_follow_a_renamed_note(
     library: Library, root: Path
 ) -> None:
     """Seen to change only the first definition while anchors were not compared."""
-    text = "# Refs\n\n[x][a], [y][b].\n\n[a]: old/Beta%20Plan.md#old\n[b]: old/Beta%20Plan.md\n"
+    text = (
+        "# Refs\n\n[x][a], [y][b], [z ![p](p.png)](old/Beta%20Plan.md).\n\n"
+        "[a]: old/Beta%20Plan.md#old\n[b]: old/Beta%20Plan.md\n"
+    )
     (root / "refs.md").write_text(text)
     library.index()
     library.edit(Edit("rename", "old/Beta Plan.md", heading="Delta"))

@@ -17,7 +17,8 @@ from lookfar.store.catalogue.link_names import Path, parent_folder
 from lookfar.text.parse.markdown import parse
 
 _NOTES = ("wikilink", "embed")
-_INLINE = re.compile(r"\]\(\s*(?:<(?P<angled>[^<>\n]*)>|(?P<plain>[^\s<>]*))")
+# Looks ahead, because the text of a link may contain an image with a destination of its own.
+_INLINE = re.compile(r"\]\((?=\s*(?:<(?P<angled>[^<>\n]*)>|(?P<plain>[^\s<>]*)))")
 _DEFINITION = re.compile(
     r"^ {0,3}\[(?:[^\]\\]|\\.)+\]:[ \t]*\n?[ \t]*(?:<(?P<angled>[^<>\n]*)>|(?P<plain>\S+))",
     re.MULTILINE,
