@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from lookfar.common.lines import Lines
 from lookfar.model import Chunk, Document, Section, Symbol
-from lookfar.text.chunk.identity import chunk_id, chunk_text
+from lookfar.text.chunk.identity import chunk_id, chunk_text, common_path
 from lookfar.text.chunk.parts import Sizes
 
 VERSION = 5
@@ -278,7 +278,7 @@ class _Cutter:
         for piece in pieces:
             before = merged[-1] if merged else None
             if before is not None and self._joins(before, piece):
-                path = _common(before.path, piece.path)
+                path = common_path(before.path, piece.path)
                 merged[-1] = _Piece(before.start, piece.end, before.section, path, before.parent)
             else:
                 merged.append(piece)
@@ -293,10 +293,3 @@ class _Cutter:
 
 def _with_span(piece: _Piece, start: int, end: int) -> _Piece:
     return _Piece(start, end, piece.section, piece.path, piece.parent, piece.part, piece.parts)
-
-
-def _common(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
-    shared = 0
-    while shared < min(len(left), len(right)) and left[shared] == right[shared]:
-        shared += 1
-    return left[:shared]

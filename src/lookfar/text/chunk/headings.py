@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from lookfar.common.lines import Lines
 from lookfar.model import Chunk, Document, Section, Span
-from lookfar.text.chunk.identity import chunk_id, content_name
+from lookfar.text.chunk.identity import chunk_id, common_path, content_name
 from lookfar.text.chunk.parts import CountTokens, Part, Sizes, Splitter
 
 __all__ = ["CountTokens", "Sizes", "chunk"]
@@ -146,7 +146,7 @@ def _merge_small(
         if small and fits and _related(sections, previous.first, group.first):
             merged[-1] = _Group(
                 first=previous.first,
-                path=group.path if previous.bare else _common(previous.path, group.path),
+                path=group.path if previous.bare else common_path(previous.path, group.path),
                 start=previous.start,
                 end=group.end,
                 tokens=previous.tokens + group.tokens,
@@ -195,10 +195,3 @@ def _related(sections: Sequence[Section], earlier: int, later: int) -> bool:
     if section.level == 0 or start < section.span.end:
         return True
     return section.parent >= 0 and start < sections[section.parent].span.end
-
-
-def _common(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
-    shared = 0
-    while shared < min(len(left), len(right)) and left[shared] == right[shared]:
-        shared += 1
-    return left[:shared]

@@ -47,3 +47,11 @@ def chunk_id(uri: str, content: bytes, occurrence: int) -> str:
     digest.update(f"{uri}{_FIELD}{occurrence}{_FIELD}".encode("utf-8", "surrogatepass"))
     digest.update(content)
     return digest.hexdigest()
+
+
+def common_path(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the beginning that two paths share."""
+    shared = 0
+    while shared < min(len(left), len(right)) and left[shared] == right[shared]:
+        shared += 1
+    return left[:shared]
