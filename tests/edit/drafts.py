@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from lookfar.common.target import Target
 from lookfar.edit.place import NamedPart, find
 from lookfar.edit.sections import Draft, Verified, verify
 from lookfar.edit.shape import Shape
-from lookfar.model import Document, Section
+from lookfar.model import Document, Section, Target
 from lookfar.text.parse.markdown import parse
 
 TITLES = st.sampled_from(

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from edit.faulty import seen
-from lookfar.common.target import Target
 from lookfar.edit.editor import Editor
 from lookfar.edit.work import make_diff
 from lookfar.errors import (
@@ -25,7 +24,7 @@ from lookfar.errors import (
     OutsideRoot,
     PermissionDenied,
 )
-from lookfar.model import Edit, EditResult
+from lookfar.model import Edit, EditResult, Target
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.policy import Policy
 

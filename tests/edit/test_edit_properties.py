@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from edit.drafts import BODIES, TEXTS, TITLES, files, made, neat, outline, read, titled
 from edit.faulty import editor
 from lookfar.common.lines import Lines
-from lookfar.common.target import Target
 from lookfar.edit import rules, sections
 from lookfar.edit.headings import check_title
 from lookfar.edit.place import NamedPart, find
 from lookfar.edit.sections import tidy, verify
 from lookfar.edit.shape import Change, Shape, apply_changes
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, LookfarError
-from lookfar.model import Document, Edit, EditOp, Position, Section
+from lookfar.model import Document, Edit, EditOp, Position, Section, Target
 from lookfar.store.catalogue.heading_paths import format_path, split_path
 from lookfar.text.chunk.headings import chunk
 from lookfar.text.chunk.parts import Sizes

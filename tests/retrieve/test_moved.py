@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.common.target import Target
 from lookfar.library import Library
+from lookfar.model import Target
 from lookfar.retrieve.locate.sections import find_moved
 from lookfar.retrieve.locate.target import check_citation
 from lookfar.text.parse.markdown import parse

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lookfar.common.target import Target
 from lookfar.edit.place import find
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.library import Library
-from lookfar.model import Edit
+from lookfar.model import Edit, Target
 from lookfar.retrieve.locate.target import locate, parse_target
 from lookfar.text.parse.markdown import parse
 

@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 
 from lookfar.collections.collection import Collection, note_held
 from lookfar.collections.read_documents import locate_part
-from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
-from lookfar.model import CallDirection, CallGraph, CallRoute, RelatedEntry
+from lookfar.model import CallDirection, CallGraph, CallRoute, RelatedEntry, Target
 from lookfar.ports import Snapshot
 from lookfar.retrieve.calls.code_files import CodeFiles, Place, is_test_file
 from lookfar.retrieve.locate.symbols import is_symbol_name

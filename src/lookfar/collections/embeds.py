@@ -12,9 +12,8 @@ from typing import Final
 
 from lookfar.collections import read_documents
 from lookfar.collections.collection import Collection
-from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, NotFound
-from lookfar.model import Embed, EmbedProblem, Link, Reading, Span
+from lookfar.model import Embed, EmbedProblem, Link, Reading, Span, Target
 from lookfar.text.parse.formats import detect_format
 from lookfar.text.parse.markdown import parse
 

@@ -9,9 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from lookfar.collections.variants import strip_preset
-from lookfar.common.target import Target
 from lookfar.errors import InvalidArgument
-from lookfar.model import Edit
+from lookfar.model import Edit, Target
 from lookfar.sources.confine import Root
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from hashlib import sha256
 from lookfar.collections.collection import Collection, note_held
 from lookfar.collections.current_texts import parse_text
 from lookfar.common.lines import Lines
-from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.model import (
     Document,
@@ -31,6 +30,7 @@ from lookfar.model import (
     Section,
     Span,
     State,
+    Target,
     display_path,
 )
 from lookfar.ports import Place, Snapshot

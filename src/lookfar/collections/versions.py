@@ -10,9 +10,8 @@ from typing import Any
 
 from lookfar.collections.collection import Collection
 from lookfar.collections.current_texts import parse_text
-from lookfar.common.target import Target
 from lookfar.errors import InvalidArgument, NotFound
-from lookfar.model import DocumentVersion, GenerationInfo, Reading, State
+from lookfar.model import DocumentVersion, GenerationInfo, Reading, State, Target
 from lookfar.ports import Snapshot
 from lookfar.retrieve.locate.nearest import unknown_document
 from lookfar.retrieve.locate.places import list_places, stored_places

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from lookfar.common.lines import Lines
-from lookfar.common.target import Target
 from lookfar.edit import rules, sections
 from lookfar.edit.document_files import MAX_BYTES
 from lookfar.edit.headings import check_title
@@ -34,6 +33,7 @@ from lookfar.model import (
     EditedDocument,
     EditResult,
     Span,
+    Target,
     UndoStep,
     Validation,
     Violation,

@@ -14,9 +14,8 @@ from hashlib import sha256
 from unicodedata import normalize
 
 from lookfar.common.lines import Lines
-from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, Conflict, InvalidArgument, NotFound
-from lookfar.model import Document, Section, Span
+from lookfar.model import Document, Section, Span, Target
 from lookfar.store.catalogue.heading_paths import (
     clean_heading,
     format_path,

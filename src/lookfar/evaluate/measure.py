@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lookfar.collections.read_documents import titles
-from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
 from lookfar.evaluate.judged import Judged, filters_as_json
 from lookfar.evaluate.metrics import DEPTH, first_rank, ndcg, recall, reciprocal_rank, success
 from lookfar.evaluate.results import Results, Scored
 from lookfar.library import Library
-from lookfar.model import Document, Hit, Page, Span
+from lookfar.model import Document, Hit, Page, Span, Target
 from lookfar.retrieve.locate.address import SCHEME, parse_address
 from lookfar.retrieve.locate.target import locate, parse_target
 from lookfar.text.parse.languages import detect_language

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from lookfar.collections import call_graphs, embeds, read_documents
 from lookfar.collections.passes import PATIENCE
-from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound, NotIndexed, RepositoryRefused
 from lookfar.library.asking import (
     MISSING_REASON,
@@ -44,6 +43,7 @@ from lookfar.model import (
     RelatedEntry,
     RelatedKind,
     Span,
+    Target,
 )
 from lookfar.retrieve.locate.address import SCHEME, format_lines, parse_address
 from lookfar.retrieve.locate.file_names import find_inner_folder, find_major_version

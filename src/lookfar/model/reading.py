@@ -1,4 +1,4 @@
-"""Documents for reading, related documents, and the link graph."""
+"""Documents for reading and the parts that are named, related documents, and the link graph."""
 
 from __future__ import annotations
 
@@ -252,3 +252,19 @@ class LinkGraph:
     """Largest first, including those without a document in ``nodes``."""
     documents: int
     """Number of documents with links, shown or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A URI, and at most one of heading, lines and citation; the whole document without one."""
+
+    uri: str
+    heading: str = ""
+    """The end of a heading path, in any case."""
+    lines: tuple[int, int] | None = None
+    chars: tuple[int, int] | None = None
+    """Offsets of the cited text."""
+    sha256: str = ""
+    """SHA-256 of the cited text, or its first digits."""
+    also: tuple[str, ...] = ()
+    """The other parts of a definition in several parts, described by URI, lines and name."""

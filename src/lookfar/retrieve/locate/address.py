@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qs, quote, unquote
 
-from lookfar.common.target import Target
 from lookfar.errors import InvalidArgument
-from lookfar.model import Span
+from lookfar.model import Span, Target
 from lookfar.retrieve.locate.target import line_range
 
 SCHEME = "lookfar://"

@@ -19,8 +19,8 @@ from enum import IntEnum
 from typing import NoReturn
 from unicodedata import normalize
 
-from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, NotFound
+from lookfar.model import Target
 from lookfar.ports import Snapshot
 from lookfar.retrieve.locate.nearest import describe_document, unknown_document
 from lookfar.retrieve.locate.symbols import (

@@ -13,9 +13,8 @@ from difflib import get_close_matches
 from hashlib import sha256
 
 from lookfar.common.lines import Lines
-from lookfar.common.target import Target
 from lookfar.errors import Ambiguous, InvalidArgument, NotFound
-from lookfar.model import Document, Section, Span, State
+from lookfar.model import Document, Section, Span, State, Target
 from lookfar.retrieve.locate.places import describe_missing, find_place
 from lookfar.retrieve.locate.sections import find_moved, find_path
 from lookfar.retrieve.locate.symbols import choose_in_document, match_names
