@@ -11,6 +11,7 @@ import ast
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import repeat
 from textwrap import dedent
 from typing import Final, NamedTuple
 from warnings import catch_warnings, simplefilter
@@ -87,17 +88,19 @@ _FENCE: Final = re.compile(r"[ \t]*(?:`{3,}|~{3,}|\.\. |:[\w-]+:)")
 _DISTINCT: Final = re.compile(r"_|[a-z][A-Z]|[A-Z][a-z]+[A-Z]|\(\)$|\.")
 
 
-class Use(NamedTuple):
-    """Something that a line of an example uses."""
+class Named(NamedTuple):
+    """Something that a line of an example uses, or that a directive documents."""
 
     kind: ClaimKind
     name: str
     line: int
     """Counted from 0."""
     call: str = ""
+    is_full: bool = False
+    """Whether it is said which module the name is in."""
 
 
-def read_python(program: str) -> Iterator[Use]:
+def read_python(program: str) -> Iterator[Named]:
     """Yield the imports of a Python example, and the keywords of calls of what it imports."""
     lines = program.split("\n")
     if any(line.lstrip().startswith(">>>") for line in lines):
@@ -116,18 +119,18 @@ def read_python(program: str) -> Iterator[Use]:
                 name = f"{node.module}.{alias.name}"
                 imported[alias.asname or alias.name] = name
                 if alias.name != "*":
-                    yield Use("import", name, alias.lineno - 1)
+                    yield Named("import", name, alias.lineno - 1, is_full=True)
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 imported[alias.asname or alias.name] = alias.name
                 if "." in alias.name:
-                    yield Use("import", alias.name, alias.lineno - 1)
+                    yield Named("import", alias.name, alias.lineno - 1, is_full=True)
     for node in ast.walk(tree):
         called = _called_name(node.func, imported) if isinstance(node, ast.Call) else ""
         if called and isinstance(node, ast.Call):
             for keyword in node.keywords:
                 if keyword.arg:
-                    yield Use("parameter", keyword.arg, keyword.lineno - 1, called)
+                    yield Named("parameter", keyword.arg, keyword.lineno - 1, called)
 
 
 def _called_name(callee: ast.expr, imported: Mapping[str, str]) -> str:
@@ -141,7 +144,7 @@ def _called_name(callee: ast.expr, imported: Mapping[str, str]) -> str:
     return ".".join((imported[callee.id], *reversed(names)))
 
 
-def read_commands(program: str, *, is_shell: bool) -> Iterator[Use]:
+def read_commands(program: str, *, is_shell: bool) -> Iterator[Named]:
     """Yield the options and files in the commands of a shell example, with the command of each.
 
     Lines without a prompt are commands only in a shell example that has no prompt at all; otherwise
@@ -157,8 +160,10 @@ def read_commands(program: str, *, is_shell: bool) -> Iterator[Use]:
         for part in _SEPARATOR.split(text):
             command = command if continued else find_program(part)
             continued = False
-            yield from (Use("option", match[0], number, command) for match in OPTION.finditer(part))
-            yield from (Use("file", match[0], number) for match in FILE.finditer(part))
+            yield from (
+                Named("option", match[0], number, command) for match in OPTION.finditer(part)
+            )
+            yield from (Named("file", match[0], number) for match in FILE.finditer(part))
         continued = line.rstrip().endswith("\\")
 
 
@@ -168,19 +173,7 @@ def find_program(command: str) -> str:
     return next(words, "")
 
 
-class Documented(NamedTuple):
-    """A symbol that a directive documents, or a parameter of it."""
-
-    kind: ClaimKind
-    name: str
-    line: int
-    """Counted from 1."""
-    call: str = ""
-    is_full: bool = False
-    """Whether a directive says which module the name is in."""
-
-
-def read_directives(text: str) -> Iterator[Documented]:
+def read_directives(text: str) -> Iterator[Named]:
     """Yield the symbols and parameters in the order of the text."""
     lines = text.split("\n")
     module = ""
@@ -196,7 +189,7 @@ def read_directives(text: str) -> Iterator[Documented]:
         if match is None:
             field = _FIELD.match(line)
             if field is not None and around and around[-1][1]:
-                yield Documented("parameter", field["name"], number + 1, around[-1][1])
+                yield Named("parameter", field["name"], number, around[-1][1])
             elif _OTHER.match(line):
                 around.append((indent, ""))
             continue
@@ -204,15 +197,15 @@ def read_directives(text: str) -> Iterator[Documented]:
         if kind in ("module", "currentmodule", "automodule"):
             module = "" if name == "None" else name
             if kind == "automodule":
-                yield Documented("symbol", name, number + 1, is_full=True)
+                yield Named("symbol", name, number, is_full=True)
             continue
         full = _qualify(name, module, around)
         around.append((indent, full if kind.endswith(_CALLABLE) else ""))
         if kind.startswith("auto") or "." in full:
-            yield Documented("symbol", full, number + 1, is_full=bool(module))
+            yield Named("symbol", full, number, is_full=bool(module))
         if match["open"] and not kind.startswith("auto"):
             for parameter, line_number in _read_signature(lines, number, match.end()):
-                yield Documented("parameter", parameter, line_number + 1, full)
+                yield Named("parameter", parameter, line_number, full)
 
 
 def _qualify(name: str, module: str, around: list[tuple[int, str]]) -> str:
@@ -331,8 +324,7 @@ class _ClaimReader:
         text = self._document.text
         yield from self._read_links()
         if self._document.language == "rst":
-            for kind, name, line, call, is_full in read_directives(text):
-                yield self._claim(kind, name, line, call, is_full=is_full)
+            yield from map(self._claim, read_directives(text), repeat(1))
         for match in _SPAN.finditer(text, self._document.body):
             start = match.start("text")
             if self._in_block(start) or self._past.covers(start):
@@ -380,19 +372,19 @@ class _ClaimReader:
                 yield Claim("file", link.target, self._lines.line_of(link.start), link.start)
         if self._document.language == "rst":
             for match in _INCLUDES.finditer(self._document.text):
-                yield self._claim("file", match[1], self._lines.line_of(match.start(1)))
+                line = self._lines.line_of(match.start(1))
+                yield self._claim(Named("file", match[1], 0), line)
 
     def _read_example(self, block: Block) -> Iterator[Claim]:
         """Yield what a program or a list of commands uses."""
         program, first = self._example(block)
         language = language_of_fence(block.language) if block.language else ""
-        uses: list[Use] = []
         if language in ("", "python", "pycon", "default"):
-            uses.extend(read_python(program))
+            yield from map(self._claim, read_python(program), repeat(first))
         if language in ("", "bash", "text", "console"):
-            uses.extend(read_commands(program, is_shell=language == "bash"))
-        for kind, name, line, call in uses:
-            yield self._claim(kind, name, first + line, call, is_full=kind == "import")
+            is_shell = language == "bash"
+            commands = read_commands(program, is_shell=is_shell)
+            yield from map(self._claim, commands, repeat(first))
 
     def _example(self, block: Block) -> tuple[str, int]:
         """Return the program in a block without its fence or indentation, and its first line."""
@@ -405,7 +397,8 @@ class _ClaimReader:
             del lines[-1]
         return dedent("\n".join(lines)), first
 
-    def _claim(
-        self, kind: ClaimKind, name: str, line: int, call: str = "", *, is_full: bool = False
-    ) -> Claim:
-        return Claim(kind, name, line, self._lines.start_of(line), call, is_full)
+    def _claim(self, named: Named, first: int) -> Claim:
+        """Return the claim of a line; ``first`` is the number of the line that counts as 0."""
+        line = first + named.line
+        start = self._lines.start_of(line)
+        return Claim(named.kind, named.name, line, start, named.call, named.is_full)
