@@ -36,99 +36,6 @@ _FORBIDDEN = frozenset('[]|#^\\<>:"*?')
 _CANVAS = ".canvas"
 
 
-def rewrite_canvas(
-    canvas: str, change_file: Callable[[str], str], change_text: Callable[[str], str]
-) -> str | None:
-    """Return a canvas with changed files and texts of its nodes; None if that is not possible.
-
-    The result is parsed again and compared with what was intended.
-    """
-
-    def replace(match: re.Match[str]) -> str:
-        value = json.loads(match[2])
-        changed = change_file(value) if match[1] == "file" else change_text(value)
-        if changed == value:
-            return match[0]
-        return match[0][: match.start(2) - match.start()] + json.dumps(changed, ensure_ascii=False)
-
-    try:
-        before = json.loads(canvas)
-        changed = _CANVAS_VALUE.sub(replace, canvas)
-        after = json.loads(changed)
-    except (ValueError, RecursionError):
-        return None
-    return changed if _map_nodes(before, change_file, change_text) == after else None
-
-
-def _map_nodes(
-    canvas: Any, change_file: Callable[[str], str], change_text: Callable[[str], str]
-) -> Any:
-    if not isinstance(canvas, dict) or not isinstance(canvas.get("nodes"), list):
-        return canvas
-    changes = {"file": change_file, "text": change_text}
-    nodes = [
-        {
-            key: changes[key](value) if key in changes and isinstance(value, str) else value
-            for key, value in node.items()
-        }
-        if isinstance(node, dict)
-        else node
-        for node in canvas["nodes"]
-    ]
-    return {**canvas, "nodes": nodes}
-
-
-def add_alias(document: Document, alias: str) -> tuple[Change, ...] | None:
-    """Return the change that adds an alias; empty if the note has it, None if it is not possible.
-
-    The result is parsed again: only the aliases may differ.
-    """
-    if fold(alias) in map(fold, document.aliases):
-        return ()
-    front = frontmatter.split(document.text)
-    if front is None:
-        changes = (Change(0, 0, (f"---\naliases:\n  - {_quote_alias(alias)}\n---\n",)),)
-    elif front.syntax == "yaml":
-        changes = (_change_yaml_aliases(document.text, front.raw, alias),)
-    else:
-        return None
-    now = parse(document.uri, apply_changes(document.text, changes))
-    others = {key: value for key, value in now.metadata.items() if key not in ("aliases", "alias")}
-    before = {
-        key: value for key, value in document.metadata.items() if key not in ("aliases", "alias")
-    }
-    same = others == before and now.title == document.title
-    return changes if same and set(now.aliases) == {*document.aliases, alias} else None
-
-
-def _change_yaml_aliases(text: str, raw: str, alias: str) -> Change:
-    start = text.find("\n") + 1
-    key = _ALIAS_KEY.search(raw)
-    if key is None:
-        end = start + len(raw)
-        return Change(end, end, (f"aliases:\n  - {_quote_alias(alias)}\n",))
-    value, at = key[2].strip(), start + key.start(2)
-    written = _quote_alias(alias)
-    if value.startswith("[") and value.endswith("]"):
-        inside = value[1:-1].strip()
-        return Change(
-            at, start + key.end(2), (f"[{inside}, {written}]" if inside else f"[{written}]",)
-        )
-    if value:  # A text with commas.
-        return Change(start + key.end(2), start + key.end(2), (f", {alias}",))
-    line = key.end() + 1
-    end, indent = line, "  "
-    while (item := _ALIAS_ITEM.match(raw, end)) is not None:
-        end, indent = item.end(), item[1]
-    return Change(start + end, start + end, (f"{indent}- {written}\n",))
-
-
-def _quote_alias(alias: str) -> str:
-    if _PLAIN_ALIAS.fullmatch(alias) and alias.lower() not in _NOT_PLAIN_ALIAS:
-        return alias
-    return json.dumps(alias, ensure_ascii=False)
-
-
 class LinkIndex(Protocol):
     """What a rename asks the index about links."""
 
@@ -364,3 +271,96 @@ def _show_link(written: str, link: Link, target: str) -> str:
             )
             return head + (target if old == link.target else target.replace(" ", "%20")) + tail
     return target
+
+
+def rewrite_canvas(
+    canvas: str, change_file: Callable[[str], str], change_text: Callable[[str], str]
+) -> str | None:
+    """Return a canvas with changed files and texts of its nodes; None if that is not possible.
+
+    The result is parsed again and compared with what was intended.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        value = json.loads(match[2])
+        changed = change_file(value) if match[1] == "file" else change_text(value)
+        if changed == value:
+            return match[0]
+        return match[0][: match.start(2) - match.start()] + json.dumps(changed, ensure_ascii=False)
+
+    try:
+        before = json.loads(canvas)
+        changed = _CANVAS_VALUE.sub(replace, canvas)
+        after = json.loads(changed)
+    except (ValueError, RecursionError):
+        return None
+    return changed if _map_nodes(before, change_file, change_text) == after else None
+
+
+def _map_nodes(
+    canvas: Any, change_file: Callable[[str], str], change_text: Callable[[str], str]
+) -> Any:
+    if not isinstance(canvas, dict) or not isinstance(canvas.get("nodes"), list):
+        return canvas
+    changes = {"file": change_file, "text": change_text}
+    nodes = [
+        {
+            key: changes[key](value) if key in changes and isinstance(value, str) else value
+            for key, value in node.items()
+        }
+        if isinstance(node, dict)
+        else node
+        for node in canvas["nodes"]
+    ]
+    return {**canvas, "nodes": nodes}
+
+
+def add_alias(document: Document, alias: str) -> tuple[Change, ...] | None:
+    """Return the change that adds an alias; empty if the note has it, None if it is not possible.
+
+    The result is parsed again: only the aliases may differ.
+    """
+    if fold(alias) in map(fold, document.aliases):
+        return ()
+    front = frontmatter.split(document.text)
+    if front is None:
+        changes = (Change(0, 0, (f"---\naliases:\n  - {_quote_alias(alias)}\n---\n",)),)
+    elif front.syntax == "yaml":
+        changes = (_change_yaml_aliases(document.text, front.raw, alias),)
+    else:
+        return None
+    now = parse(document.uri, apply_changes(document.text, changes))
+    others = {key: value for key, value in now.metadata.items() if key not in ("aliases", "alias")}
+    before = {
+        key: value for key, value in document.metadata.items() if key not in ("aliases", "alias")
+    }
+    same = others == before and now.title == document.title
+    return changes if same and set(now.aliases) == {*document.aliases, alias} else None
+
+
+def _change_yaml_aliases(text: str, raw: str, alias: str) -> Change:
+    start = text.find("\n") + 1
+    key = _ALIAS_KEY.search(raw)
+    if key is None:
+        end = start + len(raw)
+        return Change(end, end, (f"aliases:\n  - {_quote_alias(alias)}\n",))
+    value, at = key[2].strip(), start + key.start(2)
+    written = _quote_alias(alias)
+    if value.startswith("[") and value.endswith("]"):
+        inside = value[1:-1].strip()
+        return Change(
+            at, start + key.end(2), (f"[{inside}, {written}]" if inside else f"[{written}]",)
+        )
+    if value:  # A text with commas.
+        return Change(start + key.end(2), start + key.end(2), (f", {alias}",))
+    line = key.end() + 1
+    end, indent = line, "  "
+    while (item := _ALIAS_ITEM.match(raw, end)) is not None:
+        end, indent = item.end(), item[1]
+    return Change(start + end, start + end, (f"{indent}- {written}\n",))
+
+
+def _quote_alias(alias: str) -> str:
+    if _PLAIN_ALIAS.fullmatch(alias) and alias.lower() not in _NOT_PLAIN_ALIAS:
+        return alias
+    return json.dumps(alias, ensure_ascii=False)

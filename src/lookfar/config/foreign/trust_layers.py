@@ -52,126 +52,6 @@ _OPENAI: Final[Mapping[str, object]] = {
 _OTHER_SERVICE: Final = ("OPENAI_BASE_URL", "OPENAI_API_BASE")
 
 
-def parse_config(text: str, path: Path) -> dict[str, Any]:
-    """Parse a configuration file; its name and its beginning decide the format."""
-    name = path.name.lower()
-    if name.endswith(".toml"):
-        return dict(parse_toml(text, path))
-    if name.endswith(".json") or text.lstrip().startswith(("{", "//", "/*")):
-        return _parse_json(text, path)
-    return dict(parse_variables(text))
-
-
-def parse_variables(text: str) -> Iterator[tuple[str, Any]]:
-    """Parse ``NAME=VALUE`` lines, as in shell scripts and .env files."""
-    for line in text.splitlines():
-        name, equals, value = line.strip().removeprefix("export ").partition("=")
-        if equals and not name.startswith("#"):
-            yield name.strip(), parse_value(value.strip().strip("'\""))
-
-
-def parse_value(text: str) -> Any:
-    """Convert the text of a variable to a number, a boolean or a list if it is one."""
-    try:
-        return json.loads(text.lower() if text.lower() in ("true", "false") else text)
-    except (ValueError, RecursionError):
-        return text
-
-
-def unwrap_pyproject(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the table ``tool.ragdocs`` of a pyproject.toml, and anything else unchanged."""
-    tools = config.get("tool")
-    table = tools.get("ragdocs") if isinstance(tools, dict) else None
-    return table if isinstance(table, dict) else config
-
-
-def _parse_json(text: str, path: Path) -> dict[str, Any]:
-    """Parse a JSON object that may have comments and commas before closing brackets."""
-    bare = _STRING_OR_COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
-    bare = _STRING_OR_LAST_COMMA.sub(lambda match: match[0] if match[0] != "," else "", bare)
-    try:
-        value = json.loads(bare)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise InvalidConfig(
-            f"{path} is not valid JSON: {reason}.", hint="Fix it, and try again.",
-            details={"file": str(path)},
-        ) from error  # fmt: skip
-    if not isinstance(value, dict):
-        raise InvalidConfig(
-            f"{path} does not contain a JSON object.", hint="Name a configuration file.",
-            details={"file": str(path)},
-        )  # fmt: skip
-    return value
-
-
-class ConfigFile(NamedTuple):
-    """A file that may contain the configuration of a system."""
-
-    path: Path
-    layer: Literal["user", "project", "environment"]
-    root: Path | None = None
-    """For a file that came with a folder: that folder."""
-
-
-def find_places(
-    system: str, root: Path | None, env: Mapping[str, str], cwd: Path | None
-) -> list[ConfigFile]:
-    """Return the files of a system, weakest first, whether or not they exist."""
-    finders = {
-        "anvil": lambda: _anvil(root, cwd),
-        "document-db": lambda: _document_db(root, cwd),
-        "msrl": lambda: _in_project(root, MSRL_FILE),
-        "ragdocs": lambda: _ragdocs(root, env),
-        "search-mcp": lambda: _search_mcp(root, env),
-    }
-    return list(finders[system]())
-
-
-def search_mcp_folder(root: Path, env: Mapping[str, str]) -> Path:
-    """Return the folder in which Search MCP keeps its configuration of a project."""
-    digest = hashlib.sha256(os.fsencode(os.path.abspath(root))).hexdigest()
-    return _search_mcp_home(env) / "indexes" / digest[: _HASH_LENGTHS[0]]
-
-
-def _search_mcp_home(env: Mapping[str, str]) -> Path:
-    return home_folder(env) / ".mcp" / "search"
-
-
-def _search_mcp(root: Path | None, env: Mapping[str, str]) -> Iterator[ConfigFile]:
-    yield ConfigFile(_search_mcp_home(env) / "config.json", "user")
-    if root is not None:
-        current = search_mcp_folder(root, env)
-        shortened = [current.with_name(current.name[:length]) for length in _HASH_LENGTHS]
-        for folder in reversed(shortened):
-            yield ConfigFile(folder / "config.json", "user")
-
-
-def _ragdocs(root: Path | None, env: Mapping[str, str]) -> Iterator[ConfigFile]:
-    folder = env.get("XDG_CONFIG_HOME", "")
-    config_home = Path(folder) if os.path.isabs(folder) else home_folder(env) / ".config"
-    yield ConfigFile(config_home / "mcp-markdown-ragdocs" / "config.toml", "user")
-    yield from _in_project(root, PYPROJECT_FILE)
-    yield from _in_project(root, RAGDOCS_FILE)
-
-
-def _anvil(root: Path | None, cwd: Path | None) -> Iterator[ConfigFile]:
-    """Its file is beside the documents, or where its command is started."""
-    for folder in dict.fromkeys((cwd, root)):
-        yield from _in_project(folder, ANVIL_FILE)
-
-
-def _document_db(root: Path | None, cwd: Path | None) -> Iterator[ConfigFile]:
-    """A ``.env`` file chooses a service, so one inside a folder that is served is not read."""
-    if cwd is not None and (root is None or not cwd.resolve().is_relative_to(root.resolve())):
-        yield ConfigFile(cwd / ENV_FILE, "environment")
-
-
-def _in_project(root: Path | None, name: str) -> Iterator[ConfigFile]:
-    if root is not None:
-        yield ConfigFile(root / name, "project", root)
-
-
 @dataclass(slots=True)
 class Foreign:
     """What was read: values by layer, and what has no effect."""
@@ -407,3 +287,123 @@ def _keep_models_whole(foreign: Foreign, ours: list[Checked]) -> None:
     own = next((given for given, _ in ours if given.key in _MODEL_KEYS), None)
     if own is not None:
         foreign.drop(_MODEL_KEYS, f"{own.key} is set in {own.place}.")
+
+
+def parse_config(text: str, path: Path) -> dict[str, Any]:
+    """Parse a configuration file; its name and its beginning decide the format."""
+    name = path.name.lower()
+    if name.endswith(".toml"):
+        return dict(parse_toml(text, path))
+    if name.endswith(".json") or text.lstrip().startswith(("{", "//", "/*")):
+        return _parse_json(text, path)
+    return dict(parse_variables(text))
+
+
+def parse_variables(text: str) -> Iterator[tuple[str, Any]]:
+    """Parse ``NAME=VALUE`` lines, as in shell scripts and .env files."""
+    for line in text.splitlines():
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if equals and not name.startswith("#"):
+            yield name.strip(), parse_value(value.strip().strip("'\""))
+
+
+def parse_value(text: str) -> Any:
+    """Convert the text of a variable to a number, a boolean or a list if it is one."""
+    try:
+        return json.loads(text.lower() if text.lower() in ("true", "false") else text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def unwrap_pyproject(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the table ``tool.ragdocs`` of a pyproject.toml, and anything else unchanged."""
+    tools = config.get("tool")
+    table = tools.get("ragdocs") if isinstance(tools, dict) else None
+    return table if isinstance(table, dict) else config
+
+
+def _parse_json(text: str, path: Path) -> dict[str, Any]:
+    """Parse a JSON object that may have comments and commas before closing brackets."""
+    bare = _STRING_OR_COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
+    bare = _STRING_OR_LAST_COMMA.sub(lambda match: match[0] if match[0] != "," else "", bare)
+    try:
+        value = json.loads(bare)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise InvalidConfig(
+            f"{path} is not valid JSON: {reason}.", hint="Fix it, and try again.",
+            details={"file": str(path)},
+        ) from error  # fmt: skip
+    if not isinstance(value, dict):
+        raise InvalidConfig(
+            f"{path} does not contain a JSON object.", hint="Name a configuration file.",
+            details={"file": str(path)},
+        )  # fmt: skip
+    return value
+
+
+class ConfigFile(NamedTuple):
+    """A file that may contain the configuration of a system."""
+
+    path: Path
+    layer: Literal["user", "project", "environment"]
+    root: Path | None = None
+    """For a file that came with a folder: that folder."""
+
+
+def find_places(
+    system: str, root: Path | None, env: Mapping[str, str], cwd: Path | None
+) -> list[ConfigFile]:
+    """Return the files of a system, weakest first, whether or not they exist."""
+    finders = {
+        "anvil": lambda: _anvil(root, cwd),
+        "document-db": lambda: _document_db(root, cwd),
+        "msrl": lambda: _in_project(root, MSRL_FILE),
+        "ragdocs": lambda: _ragdocs(root, env),
+        "search-mcp": lambda: _search_mcp(root, env),
+    }
+    return list(finders[system]())
+
+
+def search_mcp_folder(root: Path, env: Mapping[str, str]) -> Path:
+    """Return the folder in which Search MCP keeps its configuration of a project."""
+    digest = hashlib.sha256(os.fsencode(os.path.abspath(root))).hexdigest()
+    return _search_mcp_home(env) / "indexes" / digest[: _HASH_LENGTHS[0]]
+
+
+def _search_mcp_home(env: Mapping[str, str]) -> Path:
+    return home_folder(env) / ".mcp" / "search"
+
+
+def _search_mcp(root: Path | None, env: Mapping[str, str]) -> Iterator[ConfigFile]:
+    yield ConfigFile(_search_mcp_home(env) / "config.json", "user")
+    if root is not None:
+        current = search_mcp_folder(root, env)
+        shortened = [current.with_name(current.name[:length]) for length in _HASH_LENGTHS]
+        for folder in reversed(shortened):
+            yield ConfigFile(folder / "config.json", "user")
+
+
+def _ragdocs(root: Path | None, env: Mapping[str, str]) -> Iterator[ConfigFile]:
+    folder = env.get("XDG_CONFIG_HOME", "")
+    config_home = Path(folder) if os.path.isabs(folder) else home_folder(env) / ".config"
+    yield ConfigFile(config_home / "mcp-markdown-ragdocs" / "config.toml", "user")
+    yield from _in_project(root, PYPROJECT_FILE)
+    yield from _in_project(root, RAGDOCS_FILE)
+
+
+def _anvil(root: Path | None, cwd: Path | None) -> Iterator[ConfigFile]:
+    """Its file is beside the documents, or where its command is started."""
+    for folder in dict.fromkeys((cwd, root)):
+        yield from _in_project(folder, ANVIL_FILE)
+
+
+def _document_db(root: Path | None, cwd: Path | None) -> Iterator[ConfigFile]:
+    """A ``.env`` file chooses a service, so one inside a folder that is served is not read."""
+    if cwd is not None and (root is None or not cwd.resolve().is_relative_to(root.resolve())):
+        yield ConfigFile(cwd / ENV_FILE, "environment")
+
+
+def _in_project(root: Path | None, name: str) -> Iterator[ConfigFile]:
+    if root is not None:
+        yield ConfigFile(root / name, "project", root)

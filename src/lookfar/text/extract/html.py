@@ -54,6 +54,116 @@ _SELF_CLOSING = frozenset(
 _FONT_ALGORITHMS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 
 
+def extract_html(data: bytes, limits: Limits) -> Extracted:
+    """Extract the main text of a page."""
+    writer = Writer(limits)
+    title = write_page(writer, data, limits)
+    if not writer.length:
+        raise CannotExtract("no_text", "the page has no text (it may need JavaScript)")
+    return writer.finish(title)
+
+
+def write_page(writer: Writer, data: bytes, limits: Limits, declared: str = "") -> str:
+    """Write the blocks of a page and return its title.
+
+    ``declared`` is the encoding that the container of the page names, if any.
+    """
+    text, _, warnings = decode(data, declared)
+    writer.warnings += warnings
+    _check_depth(text)
+    tree = LexborHTMLParser(text.replace("\0", ""))
+    if tree.body is None:
+        return ""
+    before = writer.length
+    blocks = BlockWriter(writer, limits)
+    root = _main_text(tree.body)
+    if root is not tree.body:
+        titles = tree.css("h1") if root.css_first("h1") is None else []
+        for heading in [title for title in titles if not is_skipped(title)][:_MOST_TITLES]:
+            blocks.write(heading)
+    blocks.write(root)
+    if writer.length == before:
+        # All of it looked like navigation.
+        BlockWriter(writer, limits, keep_all=True).write(tree.body)
+    title = tree.css_first("title")
+    return title.text() if title is not None else ""
+
+
+def _check_depth(text: str) -> None:
+    """Refuse deep nesting: the parser's time grows with the square of the depth."""
+    depth = 0
+    for match in _TAG.finditer(text):
+        if match[2].lower() not in _SELF_CLOSING:
+            depth = max(0, depth - 1) if match[1] else depth + 1
+            if depth > _DEEPEST:
+                raise CannotExtract("damaged", f"elements are nested more than {_DEEPEST:,} deep")
+
+
+def _main_text(body: LexborNode) -> LexborNode:
+    """Return the element that has the main text, or the whole body."""
+    for selector in (_MAIN, "article"):
+        nodes = body.css(selector)
+        if len(nodes) == 1 and nodes[0].text(strip=True):
+            return nodes[0]
+    return body
+
+
+def extract_epub(data: bytes, limits: Limits) -> Extracted:
+    """Extract the chapters of a book."""
+    archive = Archive(data, limits)
+    _refuse_protected(archive)
+    package_name = _package_name(archive)
+    package = archive.parse(package_name)
+    items = {
+        attribute(item, "id"): (attribute(item, "href"), attribute(item, "media-type"))
+        for item in package.iter()
+        if local_name(item.tag) == "item"
+    }
+    spine = [item for item in package.iter() if local_name(item.tag) == "itemref"]
+    writer = Writer(limits)
+    for number, reference in enumerate(spine, 1):
+        href, kind = items.get(attribute(reference, "idref"), ("", ""))
+        name = resolve(package_name, href)
+        if "html" not in kind and not name.endswith((".html", ".xhtml", ".htm")):
+            continue
+        writer.place(f"part={number}")
+        if name in archive:
+            write_page(writer, archive.read(name), limits)
+        else:
+            writer.warnings.append(f"part {number} is missing in the file")
+        if writer.full:
+            break
+    return writer.finish(_title(package))
+
+
+def _refuse_protected(archive: Archive) -> None:
+    """Refuse books with copy protection, but accept obfuscated fonts."""
+    root = archive.parse_optional("META-INF/encryption.xml")
+    for item in root.iter() if root is not None else ():
+        if local_name(item.tag) == "EncryptionMethod" and not attribute(
+            item, "Algorithm"
+        ).startswith(_FONT_ALGORITHMS):
+            raise CannotExtract("encrypted", "the book has copy protection")
+
+
+def _package_name(archive: Archive) -> str:
+    root = archive.parse_optional("META-INF/container.xml")
+    for item in root.iter() if root is not None else ():
+        if local_name(item.tag) == "rootfile" and attribute(item, "full-path") in archive:
+            return attribute(item, "full-path")
+    for name in archive.names():
+        if name.endswith(".opf"):
+            return name
+    raise CannotExtract("damaged", "the file is not an EPUB book")
+
+
+def _title(package: Element) -> str:
+    for item in package.iter():
+        if local_name(item.tag) == "title":
+            return item.text or ""
+    return ""
+
+
 def is_skipped(node: LexborNode) -> bool:
     """Whether an element is navigation, hidden or not text."""
     tag = node.tag or ""
@@ -332,113 +442,3 @@ def _spaced_link(text: str, target: str) -> str:
 def _tidy(text: str) -> str:
     """Return a text without repeated spaces and without spaces around line breaks."""
     return _AROUND_BREAK.sub("\n", re.sub(r"[ \xa0]{2,}", " ", text)).strip()
-
-
-def extract_html(data: bytes, limits: Limits) -> Extracted:
-    """Extract the main text of a page."""
-    writer = Writer(limits)
-    title = write_page(writer, data, limits)
-    if not writer.length:
-        raise CannotExtract("no_text", "the page has no text (it may need JavaScript)")
-    return writer.finish(title)
-
-
-def write_page(writer: Writer, data: bytes, limits: Limits, declared: str = "") -> str:
-    """Write the blocks of a page and return its title.
-
-    ``declared`` is the encoding that the container of the page names, if any.
-    """
-    text, _, warnings = decode(data, declared)
-    writer.warnings += warnings
-    _check_depth(text)
-    tree = LexborHTMLParser(text.replace("\0", ""))
-    if tree.body is None:
-        return ""
-    before = writer.length
-    blocks = BlockWriter(writer, limits)
-    root = _main_text(tree.body)
-    if root is not tree.body:
-        titles = tree.css("h1") if root.css_first("h1") is None else []
-        for heading in [title for title in titles if not is_skipped(title)][:_MOST_TITLES]:
-            blocks.write(heading)
-    blocks.write(root)
-    if writer.length == before:
-        # All of it looked like navigation.
-        BlockWriter(writer, limits, keep_all=True).write(tree.body)
-    title = tree.css_first("title")
-    return title.text() if title is not None else ""
-
-
-def _check_depth(text: str) -> None:
-    """Refuse deep nesting: the parser's time grows with the square of the depth."""
-    depth = 0
-    for match in _TAG.finditer(text):
-        if match[2].lower() not in _SELF_CLOSING:
-            depth = max(0, depth - 1) if match[1] else depth + 1
-            if depth > _DEEPEST:
-                raise CannotExtract("damaged", f"elements are nested more than {_DEEPEST:,} deep")
-
-
-def _main_text(body: LexborNode) -> LexborNode:
-    """Return the element that has the main text, or the whole body."""
-    for selector in (_MAIN, "article"):
-        nodes = body.css(selector)
-        if len(nodes) == 1 and nodes[0].text(strip=True):
-            return nodes[0]
-    return body
-
-
-def extract_epub(data: bytes, limits: Limits) -> Extracted:
-    """Extract the chapters of a book."""
-    archive = Archive(data, limits)
-    _refuse_protected(archive)
-    package_name = _package_name(archive)
-    package = archive.parse(package_name)
-    items = {
-        attribute(item, "id"): (attribute(item, "href"), attribute(item, "media-type"))
-        for item in package.iter()
-        if local_name(item.tag) == "item"
-    }
-    spine = [item for item in package.iter() if local_name(item.tag) == "itemref"]
-    writer = Writer(limits)
-    for number, reference in enumerate(spine, 1):
-        href, kind = items.get(attribute(reference, "idref"), ("", ""))
-        name = resolve(package_name, href)
-        if "html" not in kind and not name.endswith((".html", ".xhtml", ".htm")):
-            continue
-        writer.place(f"part={number}")
-        if name in archive:
-            write_page(writer, archive.read(name), limits)
-        else:
-            writer.warnings.append(f"part {number} is missing in the file")
-        if writer.full:
-            break
-    return writer.finish(_title(package))
-
-
-def _refuse_protected(archive: Archive) -> None:
-    """Refuse books with copy protection, but accept obfuscated fonts."""
-    root = archive.parse_optional("META-INF/encryption.xml")
-    for item in root.iter() if root is not None else ():
-        if local_name(item.tag) == "EncryptionMethod" and not attribute(
-            item, "Algorithm"
-        ).startswith(_FONT_ALGORITHMS):
-            raise CannotExtract("encrypted", "the book has copy protection")
-
-
-def _package_name(archive: Archive) -> str:
-    root = archive.parse_optional("META-INF/container.xml")
-    for item in root.iter() if root is not None else ():
-        if local_name(item.tag) == "rootfile" and attribute(item, "full-path") in archive:
-            return attribute(item, "full-path")
-    for name in archive.names():
-        if name.endswith(".opf"):
-            return name
-    raise CannotExtract("damaged", "the file is not an EPUB book")
-
-
-def _title(package: Element) -> str:
-    for item in package.iter():
-        if local_name(item.tag) == "title":
-            return item.text or ""
-    return ""

@@ -88,6 +88,110 @@ _FENCE: Final = re.compile(r"[ \t]*(?:`{3,}|~{3,}|\.\. |:[\w-]+:)")
 _DISTINCT: Final = re.compile(r"_|[a-z][A-Z]|[A-Z][a-z]+[A-Z]|\(\)$|\.")
 
 
+def find_claims(document: Document) -> list[Claim]:
+    """Return what a document names as code, in order."""
+    if is_about_the_past(document.uri):
+        return []
+    return list(_ClaimReader(document).read())
+
+
+class _ClaimReader:
+    """Reads the claims of one document."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._lines = Lines(document.text)
+        self._blocks = [b for b in document.blocks if b.kind in ("fence", "indented", "html")]
+        self._in_block = inside_of((block.start, block.end) for block in self._blocks)
+        self._past = PastText(document)
+
+    def read(self) -> Iterator[Claim]:
+        for block in self._blocks:
+            if block.kind != "html" and not self._past.covers(block.start):
+                yield from self._read_example(block)
+        text = self._document.text
+        yield from self._read_links()
+        if self._document.language == "rst":
+            yield from map(self._claim, read_directives(text), repeat(1))
+        for match in _SPAN.finditer(text, self._document.body):
+            start = match.start("text")
+            if self._in_block(start) or self._past.covers(start):
+                continue
+            line = self._lines.line_of(start)
+            for kind, name, call in self._classify(match):
+                yield Claim(kind, name, line, start, call)
+
+    def _classify(self, match: re.Match[str]) -> Iterator[tuple[ClaimKind, str, str]]:
+        """Yield what one code span names."""
+        role, text = match["kind"], match["text"].strip()
+        if role is not None:
+            if role not in _ROLES:
+                return
+            target = re.search(r"<([^<>]+)>\s*$", text)
+            text = (target[1] if target else text).strip()
+        elif self._document.language == "rst" and match["ticks"] == "`":
+            return  # A title or a link, not code.
+        options = OPTION.findall(text)
+        if options:
+            program = "" if text.startswith("-") else find_program(text)
+            yield from (("option", option, program) for option in options)
+        elif _SETTING.fullmatch(text):
+            yield "setting", text, ""
+        elif FILE.fullmatch(text) and "//" not in text:
+            yield "file", text, ""
+        elif _SYMBOL.fullmatch(text):
+            if role is not None or _DISTINCT.search(text.lstrip("~.")):
+                yield "symbol", text.lstrip("~.").removesuffix("()"), ""
+        elif (call := _CALL.fullmatch(text)) is not None:
+            yield "symbol", call[1], ""
+            inside = re.sub(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|\"[^\"]*\"|'[^']*'", "", call[2])
+            for keyword in _KEYWORD.finditer(inside):
+                yield "parameter", keyword[1], call[1]
+
+    def _read_links(self) -> Iterator[Claim]:
+        """Yield the files that links, images and inclusions refer to."""
+        for link in self._document.links:
+            # A target without an ending is a page of a site, which need not be a file.
+            if (
+                link.kind in ("link", "image", "embed")
+                and _RELATIVE.fullmatch(link.target)
+                and not self._past.covers(link.start)
+            ):
+                yield Claim("file", link.target, self._lines.line_of(link.start), link.start)
+        if self._document.language == "rst":
+            for match in _INCLUDES.finditer(self._document.text):
+                line = self._lines.line_of(match.start(1))
+                yield self._claim(Named("file", match[1], 0), line)
+
+    def _read_example(self, block: Block) -> Iterator[Claim]:
+        """Yield what a program or a list of commands uses."""
+        program, first = self._example(block)
+        language = language_of_fence(block.language) if block.language else ""
+        if language in ("", "python", "pycon", "default"):
+            yield from map(self._claim, read_python(program), repeat(first))
+        if language in ("", "bash", "text", "console"):
+            is_shell = language == "bash"
+            commands = read_commands(program, is_shell=is_shell)
+            yield from map(self._claim, commands, repeat(first))
+
+    def _example(self, block: Block) -> tuple[str, int]:
+        """Return the program in a block without its fence or indentation, and its first line."""
+        lines = self._document.text[block.start : block.end].split("\n")
+        first = self._lines.line_of(block.start)
+        while lines and (not lines[0].strip() or _FENCE.match(lines[0])):
+            del lines[0]
+            first += 1
+        while lines and (not lines[-1].strip() or _FENCE.match(lines[-1])):
+            del lines[-1]
+        return dedent("\n".join(lines)), first
+
+    def _claim(self, named: Named, first: int) -> Claim:
+        """Return the claim of a line; ``first`` is the number of the line that counts as 0."""
+        line = first + named.line
+        start = self._lines.start_of(line)
+        return Claim(named.kind, named.name, line, start, named.call, named.is_full)
+
+
 class Named(NamedTuple):
     """Something that a line of an example uses, or that a directive documents."""
 
@@ -298,107 +402,3 @@ class PastText:
             if line.strip() and len(line) - len(line.lstrip()) < indent:
                 return _PAST_DIRECTIVE.match(line) is not None
         return False
-
-
-def find_claims(document: Document) -> list[Claim]:
-    """Return what a document names as code, in order."""
-    if is_about_the_past(document.uri):
-        return []
-    return list(_ClaimReader(document).read())
-
-
-class _ClaimReader:
-    """Reads the claims of one document."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-        self._lines = Lines(document.text)
-        self._blocks = [b for b in document.blocks if b.kind in ("fence", "indented", "html")]
-        self._in_block = inside_of((block.start, block.end) for block in self._blocks)
-        self._past = PastText(document)
-
-    def read(self) -> Iterator[Claim]:
-        for block in self._blocks:
-            if block.kind != "html" and not self._past.covers(block.start):
-                yield from self._read_example(block)
-        text = self._document.text
-        yield from self._read_links()
-        if self._document.language == "rst":
-            yield from map(self._claim, read_directives(text), repeat(1))
-        for match in _SPAN.finditer(text, self._document.body):
-            start = match.start("text")
-            if self._in_block(start) or self._past.covers(start):
-                continue
-            line = self._lines.line_of(start)
-            for kind, name, call in self._classify(match):
-                yield Claim(kind, name, line, start, call)
-
-    def _classify(self, match: re.Match[str]) -> Iterator[tuple[ClaimKind, str, str]]:
-        """Yield what one code span names."""
-        role, text = match["kind"], match["text"].strip()
-        if role is not None:
-            if role not in _ROLES:
-                return
-            target = re.search(r"<([^<>]+)>\s*$", text)
-            text = (target[1] if target else text).strip()
-        elif self._document.language == "rst" and match["ticks"] == "`":
-            return  # A title or a link, not code.
-        options = OPTION.findall(text)
-        if options:
-            program = "" if text.startswith("-") else find_program(text)
-            yield from (("option", option, program) for option in options)
-        elif _SETTING.fullmatch(text):
-            yield "setting", text, ""
-        elif FILE.fullmatch(text) and "//" not in text:
-            yield "file", text, ""
-        elif _SYMBOL.fullmatch(text):
-            if role is not None or _DISTINCT.search(text.lstrip("~.")):
-                yield "symbol", text.lstrip("~.").removesuffix("()"), ""
-        elif (call := _CALL.fullmatch(text)) is not None:
-            yield "symbol", call[1], ""
-            inside = re.sub(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}|\"[^\"]*\"|'[^']*'", "", call[2])
-            for keyword in _KEYWORD.finditer(inside):
-                yield "parameter", keyword[1], call[1]
-
-    def _read_links(self) -> Iterator[Claim]:
-        """Yield the files that links, images and inclusions refer to."""
-        for link in self._document.links:
-            # A target without an ending is a page of a site, which need not be a file.
-            if (
-                link.kind in ("link", "image", "embed")
-                and _RELATIVE.fullmatch(link.target)
-                and not self._past.covers(link.start)
-            ):
-                yield Claim("file", link.target, self._lines.line_of(link.start), link.start)
-        if self._document.language == "rst":
-            for match in _INCLUDES.finditer(self._document.text):
-                line = self._lines.line_of(match.start(1))
-                yield self._claim(Named("file", match[1], 0), line)
-
-    def _read_example(self, block: Block) -> Iterator[Claim]:
-        """Yield what a program or a list of commands uses."""
-        program, first = self._example(block)
-        language = language_of_fence(block.language) if block.language else ""
-        if language in ("", "python", "pycon", "default"):
-            yield from map(self._claim, read_python(program), repeat(first))
-        if language in ("", "bash", "text", "console"):
-            is_shell = language == "bash"
-            commands = read_commands(program, is_shell=is_shell)
-            yield from map(self._claim, commands, repeat(first))
-
-    def _example(self, block: Block) -> tuple[str, int]:
-        """Return the program in a block without its fence or indentation, and its first line."""
-        lines = self._document.text[block.start : block.end].split("\n")
-        first = self._lines.line_of(block.start)
-        while lines and (not lines[0].strip() or _FENCE.match(lines[0])):
-            del lines[0]
-            first += 1
-        while lines and (not lines[-1].strip() or _FENCE.match(lines[-1])):
-            del lines[-1]
-        return dedent("\n".join(lines)), first
-
-    def _claim(self, named: Named, first: int) -> Claim:
-        """Return the claim of a line; ``first`` is the number of the line that counts as 0."""
-        line = first + named.line
-        start = self._lines.start_of(line)
-        return Claim(named.kind, named.name, line, start, named.call, named.is_full)

@@ -66,93 +66,6 @@ _LONGEST_TAG = 500
 """Longer names are not tags, and would not fit into an index key of PostgreSQL."""
 
 
-class Field(NamedTuple):
-    """An inline field, and the offset of its colons."""
-
-    offset: int
-    name: str
-    value: Any
-    """Text, a number, a boolean, or a list."""
-
-
-def find_fields(text: str) -> Iterator[Field]:
-    """Yield everything that looks like a field, also in code."""
-    at = text.find(_SEPARATOR)
-    while at >= 0:
-        start = text.rfind("\n", 0, at) + 1
-        end = text.find("\n", at)
-        end = len(text) if end < 0 else end
-        if end - start <= _LONGEST_LINE:
-            yield from _find_in_line(text[start:end], start)
-        at = text.find(_SEPARATOR, end)
-
-
-def _find_in_line(line: str, start: int) -> Iterator[Field]:
-    opening = _LINE_START.match(line)
-    begin = opening.end() if opening else 0
-    at = line.find(_SEPARATOR)
-    name = _read_key(line[begin:at])
-    if name and _is_separator(line, at):
-        value = line[at + 2 :].strip()
-        if value:
-            yield Field(start + at, name, read_value(value))
-        return
-    while at >= 0:
-        field = _find_in_brackets(line, at) if _is_separator(line, at) else None
-        if field is None:
-            at = line.find(_SEPARATOR, at + 2)
-            continue
-        name, value, end = field
-        yield Field(start + at, name, read_value(value))
-        at = line.find(_SEPARATOR, end)
-
-
-def _is_separator(line: str, at: int) -> bool:
-    """Whether the colons end a name and are followed by a space."""
-    after = line[at + 2 : at + 3]
-    return at > 0 and not line[at - 1].isspace() and (not after or after.isspace())
-
-
-def _find_in_brackets(line: str, at: int) -> tuple[str, str, int] | None:
-    """Return name, value and end of a field in brackets whose colons are at ``at``."""
-    least = max(0, at - _LONGEST_KEY)
-    begin = max(line.rfind("[", least, at), line.rfind("(", least, at))
-    if begin < 0 or line[begin - 1 : begin] == "[":
-        return None
-    name = _read_key(line[begin + 1 : at])
-    opening, closing = line[begin], _CLOSING[line[begin]]
-    depth = 1
-    for end in range(at + 2, len(line)):
-        depth += (line[end] == opening) - (line[end] == closing)
-        if not depth:
-            value = line[at + 2 : end].strip()
-            return (name, value, end) if name and value else None
-    return None
-
-
-def _read_key(text: str) -> str:
-    text = text.strip()
-    emphasis = _EMPHASIS.fullmatch(text)
-    name = emphasis[2].strip() if emphasis else text
-    return name if len(name) <= _LONGEST_KEY and _KEY.fullmatch(name) else ""
-
-
-def read_value(text: str) -> Any:
-    """Return the value of a field: a number, boolean, text, or a list of links or quoted texts."""
-    emphasis = _EMPHASIS.fullmatch(text)
-    text = emphasis[2].strip() if emphasis else text
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if _NUMBER.fullmatch(text):
-        return float(text) if "." in text else int(text)
-    if _LINKS.fullmatch(text):
-        return re.findall(r"!?\[\[[^\[\]]+\]\]", text)
-    if _QUOTED.fullmatch(text):
-        items = re.findall(r'"([^"]*)"', text)
-        return items if len(items) > 1 else items[0]
-    return text
-
-
 def parse(uri: str, text: str) -> Document:
     """Parse one Markdown file."""
     front = frontmatter.split(text)
@@ -410,3 +323,90 @@ def _unlink(value: Any) -> Any:
     if isinstance(value, list):
         return [_unlink(item) for item in value]
     return value.replace("[[", "").replace("]]", "") if isinstance(value, str) else value
+
+
+class Field(NamedTuple):
+    """An inline field, and the offset of its colons."""
+
+    offset: int
+    name: str
+    value: Any
+    """Text, a number, a boolean, or a list."""
+
+
+def find_fields(text: str) -> Iterator[Field]:
+    """Yield everything that looks like a field, also in code."""
+    at = text.find(_SEPARATOR)
+    while at >= 0:
+        start = text.rfind("\n", 0, at) + 1
+        end = text.find("\n", at)
+        end = len(text) if end < 0 else end
+        if end - start <= _LONGEST_LINE:
+            yield from _find_in_line(text[start:end], start)
+        at = text.find(_SEPARATOR, end)
+
+
+def _find_in_line(line: str, start: int) -> Iterator[Field]:
+    opening = _LINE_START.match(line)
+    begin = opening.end() if opening else 0
+    at = line.find(_SEPARATOR)
+    name = _read_key(line[begin:at])
+    if name and _is_separator(line, at):
+        value = line[at + 2 :].strip()
+        if value:
+            yield Field(start + at, name, read_value(value))
+        return
+    while at >= 0:
+        field = _find_in_brackets(line, at) if _is_separator(line, at) else None
+        if field is None:
+            at = line.find(_SEPARATOR, at + 2)
+            continue
+        name, value, end = field
+        yield Field(start + at, name, read_value(value))
+        at = line.find(_SEPARATOR, end)
+
+
+def _is_separator(line: str, at: int) -> bool:
+    """Whether the colons end a name and are followed by a space."""
+    after = line[at + 2 : at + 3]
+    return at > 0 and not line[at - 1].isspace() and (not after or after.isspace())
+
+
+def _find_in_brackets(line: str, at: int) -> tuple[str, str, int] | None:
+    """Return name, value and end of a field in brackets whose colons are at ``at``."""
+    least = max(0, at - _LONGEST_KEY)
+    begin = max(line.rfind("[", least, at), line.rfind("(", least, at))
+    if begin < 0 or line[begin - 1 : begin] == "[":
+        return None
+    name = _read_key(line[begin + 1 : at])
+    opening, closing = line[begin], _CLOSING[line[begin]]
+    depth = 1
+    for end in range(at + 2, len(line)):
+        depth += (line[end] == opening) - (line[end] == closing)
+        if not depth:
+            value = line[at + 2 : end].strip()
+            return (name, value, end) if name and value else None
+    return None
+
+
+def _read_key(text: str) -> str:
+    text = text.strip()
+    emphasis = _EMPHASIS.fullmatch(text)
+    name = emphasis[2].strip() if emphasis else text
+    return name if len(name) <= _LONGEST_KEY and _KEY.fullmatch(name) else ""
+
+
+def read_value(text: str) -> Any:
+    """Return the value of a field: a number, boolean, text, or a list of links or quoted texts."""
+    emphasis = _EMPHASIS.fullmatch(text)
+    text = emphasis[2].strip() if emphasis else text
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if _NUMBER.fullmatch(text):
+        return float(text) if "." in text else int(text)
+    if _LINKS.fullmatch(text):
+        return re.findall(r"!?\[\[[^\[\]]+\]\]", text)
+    if _QUOTED.fullmatch(text):
+        items = re.findall(r'"([^"]*)"', text)
+        return items if len(items) > 1 else items[0]
+    return text
