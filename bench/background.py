@@ -21,8 +21,7 @@ from pathlib import Path
 from statistics import quantiles
 from tempfile import mkdtemp
 
-from lookfar.index.embed_process import EmbedProcess
-from lookfar.index.quality_pass import run_quality_pass
+from lookfar.index.embed_process import EmbedProcess, run_quality_pass
 from lookfar.library import Library
 
 AT_ONCE = 25

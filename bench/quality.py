@@ -58,7 +58,7 @@ from lookfar.embed.providers import find_quality_model, open_embedder
 from lookfar.embed.quality import QualityModel, open_quality_model
 from lookfar.evaluate.metrics import DEPTH, ndcg, recall, reciprocal_rank
 from lookfar.index.build import Build
-from lookfar.index.quality_pass import Encode, Encoded, run_quality_pass
+from lookfar.index.embed_process import Encode, Encoded, run_quality_pass
 from lookfar.model import Filters
 from lookfar.ports import SecondModel
 from lookfar.retrieve.answer.choose import choose_passages

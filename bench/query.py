@@ -48,7 +48,7 @@ once = {"index.check_every_searches": 100}
 with Library.open(sys.argv[1], index_dir=sys.argv[2], settings=once) as library:
     library.index()
     if sys.argv[3]:
-        from lookfar.index.quality_pass import run_quality_pass
+        from lookfar.index.embed_process import run_quality_pass
         run_quality_pass(library.folder().store, library.folder().second_model)
     for line in sys.stdin:
         cpu, wall = time.process_time(), time.perf_counter()

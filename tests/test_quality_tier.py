@@ -15,7 +15,7 @@ import pytest
 import tiny_transformer
 from lookfar.collections.folder import Folder
 from lookfar.errors import IndexBusy
-from lookfar.index.quality_pass import compose_passage, run_quality_pass
+from lookfar.index.embed_process import compose_passage, run_quality_pass
 from lookfar.library import Library
 from lookfar.model import Filters
 from lookfar.ports import LackingDocument
@@ -117,7 +117,7 @@ def test_with_half_of_the_passages_the_others_are_ranked_as_before(
     question = "turn the engine before the trip"
     alone = order(library, question)
     assert alone[0] == "engines.md"
-    monkeypatch.setattr("lookfar.index.quality_pass.BATCH", 6)
+    monkeypatch.setattr("lookfar.index.embed_process.BATCH", 6)
     stop_after(library, 1)
     embedded, _, total = counts(library.folder())
     assert (embedded, total) == (6, len(PAGES))

@@ -21,7 +21,7 @@ import numpy as np
 import lookfar.retrieve.search  # noqa: F401
 from faults.zygote import in_child, tell
 from lookfar.errors import LookfarError
-from lookfar.index import quality_pass
+from lookfar.index import embed_process
 from lookfar.library import Library
 from lookfar.store.vectors.quality_vectors import open_all
 from points import Points
@@ -29,7 +29,7 @@ from points import Points
 PAGES = 7
 DIMENSIONS = 8
 WAYS = ("kill", "short kill", "EIO", "full")
-quality_pass.BATCH = 2
+embed_process.BATCH = 2
 
 
 class Hashed:
@@ -59,7 +59,7 @@ def embed(library: Library, acknowledged: Path | None = None) -> None:
 
     store: Any = library.folder().store
     model: Any = Hashed()
-    quality_pass.run_quality_pass(store, model, encode=encode, on_batch=note)
+    embed_process.run_quality_pass(store, model, encode=encode, on_batch=note)
 
 
 def read_vectors(library: Library) -> dict[str, str]:

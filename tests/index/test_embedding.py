@@ -234,7 +234,7 @@ def test_nothing_is_locked_or_loaded_during_a_pause(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seen to fail: a command could not embed while a server was paused half-way."""
-    monkeypatch.setattr("lookfar.index.quality_pass.BATCH", 4)
+    monkeypatch.setattr("lookfar.index.embed_process.BATCH", 4)
     folder = library.folder()
     paused = threading.Event()
 

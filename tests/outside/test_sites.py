@@ -16,10 +16,16 @@ from lookfar.collections.outside import sites
 from lookfar.errors import IOFailed, LookfarError
 from lookfar.library import Library
 from lookfar.model import Filters
+from lookfar.sources import site as client_module
 from lookfar.sources.addresses import find_addresses
-from lookfar.sources.site import client as client_module
-from lookfar.sources.site.client import Client, FetchFailed
-from lookfar.sources.site.page_links import find_links, name_file, normalise_url, parse_address
+from lookfar.sources.site import (
+    Client,
+    FetchFailed,
+    find_links,
+    name_file,
+    normalise_url,
+    parse_address,
+)
 from outside.served_site import (
     Site,
     redirect,
@@ -299,7 +305,7 @@ def test_private_addresses_are_refused_also_after_a_redirect(
         client.get(f"{site.address}/")
     assert not site.seen
     # A public name that redirects to this machine: only the first address is allowed here.
-    from lookfar.sources.site import client as module
+    from lookfar.sources import site as module
 
     real = find_addresses
 
@@ -357,7 +363,7 @@ def test_a_site_that_does_not_answer_is_an_error_and_changes_nothing(
 def test_a_site_that_moved_to_www_is_followed_there(
     library: Library, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lookfar.sources.site import client as module
+    from lookfar.sources import site as module
 
     monkeypatch.setattr(module, "find_addresses", lambda *_, **__: ["127.0.0.1"])
     port = site.address.rpartition(":")[2]
@@ -398,7 +404,7 @@ def test_a_page_that_redirects_elsewhere_is_stored_alone_and_says_so(
 def test_a_network_that_fails_during_an_update_loses_no_page(
     library: Library, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lookfar.sources.site import client as module
+    from lookfar.sources import site as module
 
     real, is_down = find_addresses, False
 

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from harness import amount
-from lookfar.freshness import look as look_module
+from lookfar.freshness import disk as disk_module
+from lookfar.freshness.disk import Differences, look
 from lookfar.freshness.inventory import Inventory, take_inventory
-from lookfar.freshness.look import Differences, look
 from lookfar.model import SourceFile
 from lookfar.sources.confine import Root
 from lookfar.sources.folder.policy import Policy
@@ -144,7 +144,7 @@ def test_other_ignore_rules_ask_for_a_walk(tmp_path: Path) -> None:
 def test_the_newest_files_are_examined_first_and_the_rest_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(look_module, "_BATCH", 1)
+    monkeypatch.setattr(disk_module, "_BATCH", 1)
     plant(tmp_path, *(f"{number}.md" for number in range(10)))
     settle()
     (tmp_path / "7.md").write_text("newer")

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from lookfar.common.folders import list_folder
 from lookfar.errors import IndexBusy, LookfarError, ModelUnavailable
-from lookfar.index.embed_process import FOREGROUND, THREADS, EmbedProcess
-from lookfar.index.quality_pass import run_quality_pass
+from lookfar.index.embed_process import FOREGROUND, THREADS, EmbedProcess, run_quality_pass
 
 if TYPE_CHECKING:
     from lookfar.collections.collection import Collection

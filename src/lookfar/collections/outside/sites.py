@@ -21,9 +21,12 @@ from lookfar.collections.outside.fetching import Fetched
 from lookfar.collections.outside.shelf import write_incoming
 from lookfar.errors import InvalidArgument, IOFailed, how_many
 from lookfar.sources.confine import path_problem
-from lookfar.sources.site.client import USER_AGENT, Client, FetchFailed, Response
-from lookfar.sources.site.page_links import (
+from lookfar.sources.site import (
     MEDIA_TYPES,
+    USER_AGENT,
+    Client,
+    FetchFailed,
+    Response,
     find_links,
     find_locations,
     find_markdown_links,

@@ -1,1 +1,0 @@
-"""Fetch pages of web sites: politely, within limits, and from public addresses only."""
