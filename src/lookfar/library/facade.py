@@ -382,13 +382,11 @@ class Library:
         sources: bool = False,
         focus: bool = False,
         units: int = 0,
-        on_progress: OnProgress | None = None,
     ) -> WhyNot:
         """Return why a document is, or is not, among the hits of :meth:`search`."""
         question = Question(query, mode, top_k, hypothesis, focus=focus, tuned=tuned, units=units)
         scope = self._make_scope(collections, filters, as_of, commits, memories, sources)
-        with called_by(on_progress=on_progress):
-            return searching.explain_absence(self._members, question, scope, uri)
+        return searching.explain_absence(self._members, question, scope, uri)
 
     def find_similar(
         self,
