@@ -907,6 +907,8 @@ class Writer(Protocol):
     """The generation that the session builds on; 0 for the first one."""
     retain_days: int
     """Of each of so many days, today included, the last generation is kept as well."""
+    communities: bool
+    """Whether the communities of links are stored, for a ranking that reads them."""
 
     @property
     def catalogue(self) -> Path | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lookfar.library import Library
 from lookfar.store.catalogue import graph
 from lookfar.store.catalogue.link_names import Candidates, LinkTarget, Origin
 from lookfar.store.sqlite import write_session
@@ -221,3 +222,23 @@ def test_leads_follow_a_change(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) ->
     assert lead(["c.md"]) == lead(None) == ["c.md"]
     shelf.write({"b.md": "# B is back\n"})
     assert lead(["b.md"]) == ["b.md"]
+
+
+def test_a_pass_stores_them_only_for_a_ranking_that_reads_them(tmp_path: Path) -> None:
+    """Seen to fail when every pass stored them."""
+    root = tmp_path / "root"
+    root.mkdir()
+    for uri, text in PAGES.items():
+        (root / uri).write_text(text)
+    found = []
+    for wanted in (False, True):
+        settings = {"embed.provider": "hash", "search.communities": wanted}
+        with Library.open(root, index_dir=tmp_path / f"{wanted}", settings=settings) as library:
+            library.index()
+            with library.folder().store.snapshot() as snapshot:
+                connection = snapshot._connection  # type: ignore[attr-defined]
+                stored = graph.stored_communities(connection, snapshot.generation)
+            assert (stored is not None) == wanted
+            found.append(library.related("a.md", kinds=("community",)).entries)
+    assert found[0] == found[1]
+    assert {entry.uri for entry in found[0]} == {"b.md", "c.md"}

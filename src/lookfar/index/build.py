@@ -121,6 +121,7 @@ class Build:
             let_go=let_go,
         ) as writer:
             writer.retain_days = self._settings.index.retain_days
+            writer.communities = self._settings.search.communities
             # Walk inside the lock: what another writer stored while this one waited would be
             # missing from an earlier walk and look deleted.
             if writer.fresh:

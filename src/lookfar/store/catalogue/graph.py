@@ -2,7 +2,8 @@
 
 A link and its target share a name (see :mod:`lookfar.store.catalogue.link_names`), by which links
 are resolved when they are asked for. So no document is rewritten when another appears or moves.
-Communities are stored, because computing them needs all links, until a link changes.
+Computing communities needs all links. Where a ranking reads them, they are stored until a link
+changes.
 """
 
 from __future__ import annotations

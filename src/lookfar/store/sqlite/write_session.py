@@ -67,6 +67,7 @@ class EpochWriter:
         self._dimensions = epoch.vectors.dimensions
         self._retain = retain
         self.retain_days = 0
+        self.communities = True
         self.fresh = fresh
         """Whether nothing points at this collection's rows yet."""
         self.resumed = resumed
@@ -268,10 +269,11 @@ class EpochWriter:
             rows.replace_left_out(self._connection, files)
 
     def _record_links(self, links: int) -> None:
-        """Record that links changed, and recompute communities where that is fast."""
+        """Record that links changed; recompute communities if they are read and that is fast."""
         if self._links_changed:
             graph.record_links(self._connection, self._generation)
-            if self.fresh or links <= self.changes * _LINKS_PER_CHANGE:
+            is_fast = self.fresh or links <= self.changes * _LINKS_PER_CHANGE
+            if self.communities and is_fast:
                 graph.store_communities(self._connection, self._generation)
 
     def _derive(self, version: Version) -> None:
