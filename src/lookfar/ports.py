@@ -883,10 +883,6 @@ class CollectionSnapshot(Snapshot, Protocol):
 # -- writing an index ------------------------------------------------------------------------------
 
 
-KeywordHits = list[tuple[int, float]]
-"""Chunk keys or documents, with scores."""
-
-
 class VectorSource(Protocol):
     """Other indexes that may have vectors of the same model."""
 
@@ -1127,66 +1123,3 @@ class Store(Protocol):
     def disk_bytes(self) -> int: ...
 
     def close(self) -> None: ...
-
-
-class Keywords(Protocol):
-    """A keyword index as of one commit; later commits do not show."""
-
-    def statistics(self, terms: Iterable[str]) -> Statistics: ...
-
-    def scored_with(self, shared: Statistics) -> Keywords:
-        """Return the same state with words weighted by other statistics."""
-        ...
-
-    def search(
-        self,
-        terms: Terms,
-        weights: Mapping[str, float],
-        limit: int,
-        documents: Sequence[int] | None = None,
-    ) -> KeywordHits:
-        """Return the best chunks by key, best first, and all that tie with the last of them; only
-        chunks of ``documents`` if given."""
-        ...
-
-    def best_of_each(
-        self,
-        terms: Terms,
-        weights: Mapping[str, float],
-        documents: Sequence[int],
-        admits: Callable[[int], bool] | None = None,
-    ) -> KeywordHits:
-        """Return the best admitted chunk of each document that has one among the best overall."""
-        ...
-
-    def search_pages(
-        self,
-        terms: Terms,
-        weights: Mapping[str, float],
-        limit: int,
-        documents: Sequence[int] | None = None,
-    ) -> KeywordHits:
-        """Return the documents whose whole text matches best, and all that tie with the last."""
-        ...
-
-    def known_terms(self, terms: Collection[str]) -> set[str]:
-        """Return those of the terms that any document has in its text, names or tags."""
-        ...
-
-    def read_streams(self, document: int) -> Streams:
-        """Return the terms of a document."""
-        ...
-
-    def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
-        """Return chunks with these terms in order, with at most ``apart`` others in between."""
-        ...
-
-    def adjoining(
-        self, pairs: Sequence[tuple[str, str, int]], keys: Sequence[int]
-    ) -> dict[int, int]: ...
-
-    def wording(
-        self, groups: Sequence[Mapping[str, float]], keys: Sequence[int]
-    ) -> dict[int, float]: ...
-
-    def vocabulary(self, prefix: str = "", most: int | None = None) -> list[tuple[str, int]]: ...

@@ -86,7 +86,7 @@ class Part(NamedTuple):
 
 
 class LiveKeywords(KeywordSearcher):
-    """See :class:`lookfar.ports.Keywords`."""
+    """The live entries of one generation, in the segments of one commit."""
 
     def __init__(self, folder: Path, parts: Sequence[Part]) -> None:
         super().__init__()
@@ -97,6 +97,7 @@ class LiveKeywords(KeywordSearcher):
         self._lists_read: RecentValues[Named, Impacts] = RecentValues(_CACHED_BYTES)
 
     def scored_with(self, shared: Statistics) -> LiveKeywords:
+        """Return the same state with words weighted by other statistics."""
         keywords = copy(self)
         KeywordSearcher.__init__(keywords, shared)
         return keywords
@@ -211,6 +212,7 @@ class LiveKeywords(KeywordSearcher):
     # -- words beside each other ---------------------------------------------------
 
     def holding(self, terms: Sequence[str], apart: int = 0, most: int | None = None) -> list[int]:
+        """Return chunks with these terms in order, with at most ``apart`` others in between."""
         keys: list[int] = []
         with reading(self._folder):
             for at, part in enumerate(self._parts):

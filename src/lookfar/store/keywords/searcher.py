@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from lookfar.ports import KeywordHits, Statistics, Terms
+from lookfar.ports import Statistics, Terms
 from lookfar.store.keywords import postings
 from lookfar.store.keywords.fields import FIELDS, NUMBERS, PAGE_FIELDS, Named, weigh_terms
 from lookfar.store.keywords.postings import NONE, Impacts
@@ -34,6 +34,10 @@ _OCCURRING: Final = [NUMBERS[field] for field in (*PAGE_FIELDS, "tags")]
 """The fields that together have every term of a document."""
 
 
+KeywordHits = list[tuple[int, float]]
+"""Chunk keys or documents, with scores."""
+
+
 class WeightedList(NamedTuple):
     """One term in one field, with its weight in a query."""
 
@@ -45,7 +49,7 @@ class WeightedList(NamedTuple):
 
 
 class KeywordSearcher(ABC):
-    """Searches the live entries of one generation; see :class:`lookfar.ports.Keywords`."""
+    """Searches the live entries of one generation, as of one commit; later ones do not show."""
 
     def __init__(self, shared: Statistics | None = None) -> None:
         """With ``shared`` statistics, words are weighted by these instead of by those of this
@@ -80,6 +84,7 @@ class KeywordSearcher(ABC):
         )
 
     def known_terms(self, terms: Collection[str]) -> set[str]:
+        """Return those of the terms that any document has in its text, names or tags."""
         counts = self._counts((field, term) for term in terms for field in _OCCURRING)
         return {term for (_, term), count in counts.items() if count}
 
@@ -90,6 +95,8 @@ class KeywordSearcher(ABC):
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> KeywordHits:
+        """Return the best chunks by key, best first, and all that tie with the last of them; only
+        chunks of ``documents`` if given."""
         lists = self._lists(terms, weights, FIELDS)
         if documents is None:
             return self._best(lists, limit)
@@ -102,6 +109,7 @@ class KeywordSearcher(ABC):
         documents: Sequence[int],
         admits: Callable[[int], bool] | None = None,
     ) -> KeywordHits:
+        """Return the best admitted chunk of each document that has one among the best overall."""
         lists = self._lists(terms, weights, FIELDS)
         keys, owners = self._find_chunks(documents)
         hits = _rank(*self._score(lists, keys), 6 * len(documents))
@@ -119,6 +127,7 @@ class KeywordSearcher(ABC):
         limit: int,
         documents: Sequence[int] | None = None,
     ) -> KeywordHits:
+        """Return the documents whose whole text matches best, and all that tie with the last."""
         lists = self._lists(terms, weights, PAGE_FIELDS)
         if documents is None:
             return self._best(lists, limit)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from sqlite3 import Connection
 
 from lookfar.model import Filters
-from lookfar.ports import Keywords, Place, Statistics, Terms
+from lookfar.ports import Place, Statistics, Terms
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered
 from lookfar.store.keywords.analyser import analyse
+from lookfar.store.keywords.live_keywords import LiveKeywords
 from lookfar.store.sqlite.recent_places import RecentPlaces
 from lookfar.store.sqlite.scopes import ScopeResolver
 
@@ -20,7 +21,7 @@ class KeywordQueries:
         connection: Connection,
         generation: int,
         remembered: Remembered,
-        keywords: Keywords,
+        keywords: LiveKeywords,
         read_text: Callable[[str], str | None],
     ) -> None:
         self.generation = generation

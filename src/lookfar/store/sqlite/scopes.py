@@ -11,11 +11,11 @@ from dataclasses import replace
 from sqlite3 import Connection
 
 from lookfar.model import Filters
-from lookfar.ports import Keywords
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.remembered import Remembered, State
 from lookfar.store.catalogue.scope import Scope, resolve
 from lookfar.store.keywords.analyser import analyse
+from lookfar.store.keywords.live_keywords import LiveKeywords
 
 _FEW_DOCUMENTS = 0.05
 """The share of all documents up to which the admitted ones are listed in the query."""
@@ -38,7 +38,7 @@ class ScopeResolver:
         connection: Connection,
         generation: int,
         remembered: Remembered,
-        keywords: Keywords,
+        keywords: LiveKeywords,
         read_text: Callable[[str], str | None],
     ) -> None:
         self._connection = connection

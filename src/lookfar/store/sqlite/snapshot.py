@@ -18,7 +18,6 @@ from lookfar.ports import (
     Definition,
     Edge,
     Facts,
-    Keywords,
     Known,
     Lead,
     LeftOut,
@@ -39,6 +38,7 @@ from lookfar.store.catalogue.graph import Graph
 from lookfar.store.catalogue.leads import LeadReader
 from lookfar.store.catalogue.migrations import FORMAT_WITH_NAMES, check
 from lookfar.store.catalogue.scope import overlaps
+from lookfar.store.keywords.live_keywords import LiveKeywords
 from lookfar.store.keywords.signatures import Documents
 from lookfar.store.sqlite.vector_queries import VectorQueries
 
@@ -111,7 +111,7 @@ class EpochSnapshot(VectorQueries):
         self,
         epoch: Epoch,
         connection: Connection,
-        keywords: Keywords,
+        keywords: LiveKeywords,
         rows: NDArray[np.float16],
         generation: int,
     ) -> None:

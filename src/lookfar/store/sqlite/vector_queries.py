@@ -14,8 +14,9 @@ import numpy as np
 
 from lookfar.common.cores import start
 from lookfar.model import Filters, VectorPass
-from lookfar.ports import Keywords, Place, QualityCounts, QualityQuery
+from lookfar.ports import Place, QualityCounts, QualityQuery
 from lookfar.store.catalogue import rows as catalog
+from lookfar.store.keywords.live_keywords import LiveKeywords
 from lookfar.store.sqlite.keyword_queries import KeywordQueries, best_places
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class VectorQueries(KeywordQueries):
         self,
         epoch: Epoch,
         connection: Connection,
-        keywords: Keywords,
+        keywords: LiveKeywords,
         rows: NDArray[np.float16],
         generation: int,
         read_text: Callable[[str], str | None],
