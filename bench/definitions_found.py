@@ -31,7 +31,7 @@ from lookfar.serve.tools.search import SEARCH
 from lookfar.serve.tools.tool import Session
 
 
-class _Call:
+class Caller:
     """A call by a program that neither listens to progress nor confirms anything."""
 
     client = "bench"
@@ -104,7 +104,7 @@ def contains(text: str, name: str) -> bool:
 def ask(session: Session, folder: Path, task: dict[str, Any]) -> tuple[Outcome, str]:
     """Ask one task, and judge the answer."""
     began = time.process_time()
-    result = SEARCH.run(session, {"query": task["text"]}, _Call())
+    result = SEARCH.run(session, {"query": task["text"]}, Caller())
     cpu = time.process_time() - began
     answer = "\n".join(filter(None, (result.body, result.text)))
     blocks, places = read_blocks(result.body)
