@@ -1,6 +1,6 @@
 """The table of formats that are extracted, and the function that runs an extractor.
 
-Templates and fragments of web applications are told from HTML pages that people read.
+It also tells templates and fragments of web applications from HTML pages that people read.
 """
 
 from __future__ import annotations
