@@ -40,7 +40,7 @@ _MOST_PLACES = 30
 _TOKENS_A_PLACE = 75
 """A larger budget shows one more place per this many tokens more."""
 _FOR_PLACES = 0.55
-_FOR_MANY_PLACES = 0.85
+_FOR_MANY_PLACES = 0.75
 """The share of the budget that places may take if there is more to name; the second is that of a
 larger budget."""
 _MOST_NAMED = 30
