@@ -197,7 +197,7 @@ def search(
         explain=ranking.explain_fully if explain else None,
         focus=FocusQuery.from_ranking(ranking) if ranking.plan.focus or listed else None,
     )
-    units = make_units(best[:listed], hits, sources)
+    units = make_units(best[:listed], hits, sources) if listed else []
     return Results(hits, [*ranking.notes, *notes, *stale], confidence, units=units)
 
 

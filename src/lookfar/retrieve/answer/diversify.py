@@ -96,7 +96,8 @@ def make_passages(
             merged.append(_take_chunk(ranking, group[0]))
             continue
         passages = _merge_neighbours(ranking, own, group, merge_gap, max_chars)
-        merged += passages[: _passage_limit(ranking, group, per_document)]
+        is_commit = ranking.candidates[group[0]].place.lane == "commits"  # It is shown once.
+        merged += passages[: 1 if is_commit else per_document or None]
     return _sort_passages(merged)
 
 
@@ -141,13 +142,6 @@ def spread_commits(passages: Sequence[Passage]) -> list[Passage]:
         first = commits[0].score > others[0].score and shown < _MOST_COMMITS
         spread.append((commits if first else others).pop(0))
     return [*spread, *others, *commits]
-
-
-def _passage_limit(ranking: Ranking, group: Sequence[int], per_document: int) -> int | None:
-    """Return the limit of passages for one document; a commit is shown once."""
-    if group and ranking.candidates[group[0]].place.lane == "commits":
-        return 1
-    return per_document or None
 
 
 def _merge_neighbours(

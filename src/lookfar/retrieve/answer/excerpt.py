@@ -18,7 +18,7 @@ from lookfar.text.extract.formats import extractor_for
 
 if TYPE_CHECKING:
     from lookfar.model import Likeness, Places, Section
-    from lookfar.ports import Place, Snapshot
+    from lookfar.ports import Snapshot
     from lookfar.retrieve.answer.diversify import Passage
     from lookfar.retrieve.ranking import Source
 
@@ -80,7 +80,7 @@ def cite(
                 focus=focused,
                 focus_path=definition.path if definition else (),
                 focus_lines=definition.lines if definition else (0, 0),
-                document_chars=reader.count_chars(passage),
+                document_chars=len(reader.texts.get((passage.source, place.uri)) or ""),
                 extracted=extractor_for(place.uri) is not None and place.lane == "docs",
                 place=reader.find_place(passage, text, focused[0].start - span.start)
                 if focused
@@ -135,7 +135,7 @@ class _Reader:
 
     def __init__(self, asked: Sequence[Source]) -> None:
         self._asked = asked
-        self._texts: dict[tuple[int, str], str | None] = {}
+        self.texts: dict[tuple[int, str], str | None] = {}
         self._sections: dict[tuple[int, str], list[Section]] = {}
         self._places: dict[tuple[int, str], Places] = {}
         self.stale: dict[str, None] = {}
@@ -144,16 +144,12 @@ class _Reader:
         """Return the text of a passage, its current span, and its state."""
         source, uri = self._asked[passage.source], passage.place.uri
         document = (passage.source, uri)
-        if document not in self._texts:
-            self._texts[document] = source.read(uri)
-        text, span, state = _verify(passage, self._texts[document], source.snapshot)
+        if document not in self.texts:
+            self.texts[document] = source.read(uri)
+        text, span, state = _verify(passage, self.texts[document], source.snapshot)
         if state != "same":
             self.stale[uri] = None
         return text, span, state
-
-    def count_chars(self, passage: Passage) -> int:
-        """Return the current length of the whole document."""
-        return len(self._texts.get((passage.source, passage.place.uri)) or "")
 
     def find_definition(self, passage: Passage, line: Span) -> _Definition | None:
         """Return the innermost definition in code that contains a line."""
@@ -229,7 +225,7 @@ class _Reader:
 def _verify(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[str, Span, State]:
     place = passage.place
     here = Span(passage.start, passage.end, passage.start_line, passage.end_line)
-    if source is not None and _matches_hash(source[place.start : place.end], place):
+    if source is not None and _digest(source[place.start : place.end]) == place.sha.hex():
         if (here.start, here.end) == (place.start, place.end):
             return source[here.start : here.end], here, "same"
         stored = snapshot.text(place.uri)
@@ -245,10 +241,6 @@ def _verify(passage: Passage, source: str | None, snapshot: Snapshot) -> tuple[s
     first = source.count("\n", 0, moved) + 1
     last = first + source.count("\n", moved, moved + len(text) - 1)
     return text, Span(moved, moved + len(text), first, last), "moved"
-
-
-def _matches_hash(text: str, place: Place) -> bool:
-    return _digest(text) == place.sha.hex()
 
 
 def _digest(text: str) -> str:
