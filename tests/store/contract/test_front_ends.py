@@ -311,6 +311,29 @@ def test_a_front_end_killed_while_it_follows_leaves_a_sound_copy(
     assert one.store.verify() == []
 
 
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_a_writer_that_dies_after_the_server_committed_follows(
+    front: Front, monkeypatch: pytest.MonkeyPatch, rebuild: bool
+) -> None:
+    """Its copy has vectors and terms already that its catalogue does not name yet."""
+    writer, other = front("one"), front()
+    writer.write(pages(1))
+    with monkeypatch.context() as dying:
+        dying.setattr(
+            "lookfar.store.sqlite.write_session.commit",
+            lambda _: (_ for _ in ()).throw(KeyboardInterrupt),
+        )
+        with pytest.raises(KeyboardInterrupt):
+            writer.write({**pages(2), "new.md": "# New\n\nsilver\n"}, rebuild=rebuild)
+    for shelf in (other, front("one"), writer):
+        assert shelf.everything()["0.md"] == pages(2)["0.md"]
+        assert sorted(shelf.found("silver")) == sorted([*pages(2), "new.md"])
+        assert visible_state(shelf) == visible_state(other)
+    assert writer.write(pages(3)) == 3
+    assert other.everything()["0.md"] == pages(3)["0.md"]
+    assert writer.store.verify() == other.store.verify() == []
+
+
 def test_a_question_asks_the_server_once(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     shelf = front()
     shelf.write({f"{n}.md": f"# N{n}\n\nsilver birch number{n}\n" for n in range(30)})
