@@ -76,7 +76,7 @@ async def _open_session(line: bytes) -> str:
 def _call(line: bytes) -> str:
     try:
         call = services._parse_call(line)
-        return json.dumps(services._run_call(_Library(), call, str))  # type: ignore[arg-type]
+        return json.dumps(services._run_call(_Library(), call))  # type: ignore[arg-type]
     except LookfarError as error:
         return error.code
 
