@@ -24,7 +24,7 @@ from lookfar.store.catalogue import generations
 from lookfar.store.catalogue import rows as catalog
 from lookfar.store.catalogue.erasing import TRACES, UNSETTLED, blank_name
 from lookfar.store.catalogue.migrations import FORMAT, check, create_indexes
-from lookfar.store.catalogue.seals import TABLES, seal, seal_versions
+from lookfar.store.catalogue.seals import seal, seal_versions
 from lookfar.store.ground import files
 from lookfar.store.ground.database import commit
 from lookfar.store.keywords.fields import NAMES
@@ -226,7 +226,7 @@ class _Follower(EpochWriter):
                 "UPDATE embeddings SET content = ?, checksum = ? WHERE row = ?",
                 [(blank_name(row), UNSETTLED, row) for row in erased],
             )
-            self._replace_tables()
+            replaced = self._replace_tables()
             seal_versions(connection, last)
             # The highest number may be of a document that is gone already.
             marks = catalog.highest_numbers(connection)
@@ -235,7 +235,8 @@ class _Follower(EpochWriter):
         with self._errors():
             self._record(stamp)
             record_followed(connection, *self._serving[:3])
-            seal(connection, *TABLES)
+            seal(connection)
+            seal(connection, *replaced)
             commit(connection)
             if self.fresh:
                 connection.execute("PRAGMA journal_mode=WAL")
@@ -331,8 +332,9 @@ class _Follower(EpochWriter):
             known = {number for (number,) in stored}
             generations.purge(self._connection, [number for number in gone if number in known])
 
-    def _replace_tables(self) -> None:
-        """Replace the small tables; those that can be large only where they changed."""
+    def _replace_tables(self) -> list[str]:
+        """Replace the small tables, and return which; those that can be large only where they
+        changed."""
         connection = self._connection
         own = f"({', '.join(repr(key) for key in LOCAL)})"
         before = dict(connection.execute("SELECT key, value FROM meta"))
@@ -342,9 +344,11 @@ class _Follower(EpochWriter):
         if not self.fresh and before.get(ERASURES) != now.get(ERASURES):
             catalog.record(connection, TRACES, 1)
         changed = [name for name in WHOLE if before.get(f"{name}_at") != now.get(f"{name}_at")]
-        for table in ("generations", *(WHOLE if self.fresh else changed)):
+        replaced = ["generations", *(WHOLE if self.fresh else changed)]
+        for table in replaced:
             connection.execute(f"DELETE FROM {table}")
             self._insert(table, self._select(table, "", "1"))
+        return replaced
 
 
 def _swap(vector: bytes) -> bytes:
