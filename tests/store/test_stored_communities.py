@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from lookfar.library import Library
+from lookfar.model import RelatedKind
 from lookfar.store.catalogue import graph
 from lookfar.store.catalogue.link_names import Candidates, LinkTarget, Origin
 from lookfar.store.sqlite import write_session
 from store.shelf import Shelf, change_row, rows_of
+
+COMMUNITY: tuple[RelatedKind, ...] = ("community",)
 
 PAGES = {
     "a.md": "# A\n\n[b](b.md) [c](c.md)\n",
@@ -239,6 +242,6 @@ def test_a_pass_stores_them_only_for_a_ranking_that_reads_them(tmp_path: Path) -
                 connection = snapshot._connection  # type: ignore[attr-defined]
                 stored = graph.stored_communities(connection, snapshot.generation)
             assert (stored is not None) == wanted
-            found.append(library.related("a.md", kinds=("community",)).entries)
+            found.append(library.related("a.md", kinds=COMMUNITY).entries)
     assert found[0] == found[1]
     assert {entry.uri for entry in found[0]} == {"b.md", "c.md"}
