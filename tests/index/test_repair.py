@@ -148,7 +148,7 @@ ROWS = (
     "UPDATE documents SET uri = '7.mx' WHERE uri = '7.md'",
     "DELETE FROM documents WHERE uri = '7.md'",
     "DELETE FROM checks WHERE document = (SELECT id FROM documents WHERE uri = '7.md')",
-    "UPDATE communities SET community = 99",
+    "INSERT INTO communities VALUES ('7.md', 99)",
     "INSERT INTO left_out VALUES ('x', 0, 'b', 'c', 1, 2, 3, 4, 1)",
 )
 
