@@ -21,11 +21,9 @@ from typing import Final
 import numpy as np
 
 from lookfar.config import SearchSettings
-from lookfar.model import Relation
 from lookfar.ports import Definition
 from lookfar.retrieve.answer.relevance import BY_WORDS, measure_relevance
 from lookfar.retrieve.locate.file_names import extract_path, matches_path_end
-from lookfar.retrieve.neighbours.related import classify_link, find_headings
 from lookfar.retrieve.question.admission import resolve_globs
 from lookfar.retrieve.question.intent import Intent, detect_intents
 from lookfar.retrieve.question.plan import field_weights
@@ -51,9 +49,6 @@ SEEDS: Final = 3
 """Best documents whose links and communities count."""
 _SHARE: Final = 0.5
 """Share of the linking document's score that a linked one gets."""
-_RELATIONS: Final[Mapping[Relation, float]] = {
-    "links_to": 1.0, "implements": 1.0, "tests": 0.5, "related": 0.5, "transclusion": 1.0,
-}  # fmt: skip
 _MOST_JOINING: Final = 20
 """Documents that may be found by links alone."""
 NAME_LADDER: Final = ((1.0, 1.4), (0.8, 1.3), (0.5, 1.2), (0.3, 1.1), (0.0, 1.05))
@@ -82,6 +77,9 @@ _THIN: Final = re.compile(
     r"^ {0,3}#{1,6} .*$|!?\[\[[^\]\n]*\]\]|!?\[[^\]\n]*\]\([^)\n]*\)|\{\{[^}\n]*\}\}"
     r"|https?://\S+",
     re.MULTILINE,
+)
+_FENCED: Final = re.compile(
+    r"^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
 )
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _FIT_SLOPE: Final = 8.0
@@ -247,7 +245,8 @@ def find_thin(ranking: Ranking) -> frozenset[int]:
         place, source = ranking.candidates[at].place, ranking.candidates[at].source
         if place.lane == "docs" and place.document >= 0:
             text = (ranking.sources[source].snapshot.text(place.uri) or "")[place.start : place.end]
-            rest = _THIN.sub("", text)
+            code = "".join(match[0] for match in _FENCED.finditer(text))  # Its comments are text.
+            rest = code + _THIN.sub("", _FENCED.sub("", text))
             if len(_LETTER.findall(rest)) < _LEAST_TEXT * len(_LETTER.findall(text)):
                 thin.append(at)
     return frozenset(thin)
@@ -363,9 +362,9 @@ def add_linked(ranking: Ranking, seeds: int = SEEDS) -> Ranking:
     """
     best = best_by_document(ranking)
     offers: dict[Document, tuple[float, str]] = {}
-    for source, target, relation in _find_edges(ranking, best, choose_seeds(best, seeds)):
+    for source, target in _find_edges(ranking, choose_seeds(best, seeds)):
         score, seed = best[source]
-        value = _SHARE * _RELATIONS[relation] * score
+        value = _SHARE * score
         own = best[target][0] if target in best else 0.0
         if value > max(own, offers.get(target, (0.0, ""))[0]):
             offers[target] = (value, f"linked from {seed.place.uri}")
@@ -414,17 +413,12 @@ def _raise_to_offers(
 
 
 def _find_edges(
-    ranking: Ranking,
-    best: Mapping[Document, tuple[float, Candidate]],
-    leading: Sequence[Document],
-) -> Iterator[tuple[Document, Document, Relation]]:
-    """Yield the links of the seeds, best first, with the relation that each expresses."""
+    ranking: Ranking, leading: Sequence[Document]
+) -> Iterator[tuple[Document, Document]]:
+    """Yield the links of the seeds, best first."""
     for at, document in leading:
-        snapshot, uri = ranking.sources[at].snapshot, best[at, document][1].place.uri
-        sections = snapshot.sections(uri)
-        for lead in snapshot.leads([document], None, {document: [(0, _END)]}):
-            relation = classify_link(lead.kind, uri, find_headings(sections, lead.start))
-            yield (at, document), (at, lead.target), relation
+        for lead in ranking.sources[at].snapshot.leads([document], None, {document: [(0, _END)]}):
+            yield (at, document), (at, lead.target)
 
 
 def boost_community(ranking: Ranking, seeds: int = SEEDS) -> Ranking:

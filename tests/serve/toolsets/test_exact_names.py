@@ -39,6 +39,8 @@ PAGES = {
     "other.md": "# Marten notes of others\n\nThe marten notes of others are marten notes.\n",
     "described.md": "---\ndescription: the wolverine\n---\n\n# Plain\n\nA text without it.\n",
     "page.md": "# The Stoat\n\nIt is small.\n\n## Winter coat\n\nWhite.\n",
+    "shell.md": "# Deploying\n\n```sh\n# fetch the flurbo package\n# then restart flurbo\n```\n",
+    "plain.md": "# Moving\n\n```sh\nfetch the zanto package\nthen restart zanto\n```\n",
     "stoats.md": "# Weasels\n\nThe stoat, the stoat, the stoat in its winter coat: the stoat.\n",
 }
 
@@ -96,6 +98,13 @@ def test_a_title_a_file_name_a_heading_and_a_version_come_first(
 
 def test_a_list_of_links_does_not_win(search: Any) -> None:
     assert "patience" in json.dumps(search("ferret taming guide")[0])
+
+
+def test_comments_of_code_are_not_taken_for_headings(search: Any) -> None:
+    """Seen to fail: a fence of comments had half the score, as a list of links has."""
+    best = [search(f"restart of the {name} package")[0] for name in ("flurbo", "zanto")]
+    assert [path_of(row) for row in best] == ["shell.md", "plain.md"]
+    assert best[0]["score"] == pytest.approx(best[1]["score"], rel=0.2)
 
 
 def test_the_description_of_the_front_matter_is_searched(search: Any) -> None:
