@@ -94,3 +94,14 @@ def test_without_a_watcher_a_search_waits_for_everything(large: Path) -> None:
         answer = library.search("Berth 137 yellow buoy", top_k=50)
         assert "deep/er/note-137.md" in {hit.uri for hit in answer.hits}
         assert reasons(answer) == []
+
+
+def test_files_that_cannot_be_indexed_do_not_stay_missing(large: Path) -> None:
+    """Seen to fail: a pass that added nothing left the count of missing files as it was."""
+    for path in large.glob("deep/er/*.md"):
+        path.write_bytes(b"\x00\x01\x02" * 200)
+    with Library.open(large, settings=SETTINGS) as library:
+        library.watch()
+        library.search("lighthouse")
+        wait_for(lambda: not reasons(library.search("lighthouse")), "nothing is missing")
+        assert library.status(check=False).counts.documents == 1

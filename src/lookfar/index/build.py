@@ -266,7 +266,7 @@ class Build:
         writer.leave_out(self._left)
         self._tally["removed"] += len(changes.gone)
         changed = self._tally["added"] + self._tally["changed"] + self._tally["removed"]
-        if not changed and not writer.fresh:
+        if not changed and not writer.fresh and not self._was_missing():
             return writer.commit_touches()
         return writer.activate(
             {
@@ -282,6 +282,12 @@ class Build:
                 "seconds": round(time.perf_counter() - started, 3),
             }
         )
+
+    def _was_missing(self) -> bool:
+        """Return whether the last pass left files, so that its generation must be replaced."""
+        active, generations = self._store.history()
+        manifests = (entry.manifest for entry in generations if entry.number == active)
+        return any(manifest.get("missing") for manifest in manifests)
 
     def _report(self, changes: Changes, seen: Walk, generation: int, started: float) -> IndexReport:
         skipped = summarise_skipped(seen, self._left, changes.without_parser)
